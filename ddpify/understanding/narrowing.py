@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import mapping_classes
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
@@ -115,8 +116,10 @@ def is_sequence(atom: Atom) -> bool | None:
 
 def is_mapping(atom: Atom) -> bool | None:
     """Whether something is a dictionary, as far as is known."""
+    if isinstance(atom, Instance) and isinstance(atom.type, Class):
+        return mapping_classes.is_mapping(atom) or None
     if isinstance(atom, Instance):
-        return {"dict": True, "list": False}.get(atom.type) if isinstance(atom.type, str) else None
+        return {"dict": True, "list": False}.get(atom.type)
     if isinstance(atom, Data):
         return None if atom.opaque or atom.form in SEVERAL_TENSORS else False
     return False if isinstance(atom, (Tup, Const, Function, Class)) else None

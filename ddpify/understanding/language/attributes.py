@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
+from ddpify.understanding import mapping_classes
 from ddpify.understanding.arguments import local_data
 from ddpify.understanding.arithmetic import gradients, tensors
 from ddpify.understanding.batching import batch_rows, carried_values
@@ -172,7 +173,15 @@ def _instance_attribute(
         held = as_dictionary(run, node, atom) if name == "__dict__" else None
         return held or REPLICATED  # about the object, as its class is
     special = instances.instance_attribute(run, node, atom, name)
-    return special if special is not None else atom.method(name)
+    if special is not None:
+        return special
+    called = _is_called(run, node)
+    own = (
+        None
+        if object_kinds.is_model(atom)
+        else mapping_classes.made_up(run, node, atom, name, called=called)
+    )
+    return own if own is not None else atom.method(name)
 
 
 def as_dictionary(run: RunState, node: cst.BaseExpression, atom: Instance) -> Value:

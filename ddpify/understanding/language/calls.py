@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
-from ddpify.understanding import definition_sites, merged_calls
+from ddpify.understanding import definition_sites, mapping_classes, merged_calls
 from ddpify.understanding.batching import current_batch, handmade_batches, model_inputs, named_parts
 from ddpify.understanding.facts import Site
 from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
 from ddpify.understanding.language import attributes, forward_attributes, overloads
 from ddpify.understanding.libraries import (
+    container_methods,
     criteria,
     instances,
     library,
@@ -165,6 +166,10 @@ def _instantiate(
     else:
         instances.given_to_base(run, instance, args, kwargs)
         _fill_fields(run, node, instance, made, args, kwargs)
+        if mapping_classes.is_mapping(instance):
+            container_methods.of_container(run, node, instance, "update", args, {})
+            for name, given in kwargs.items():
+                run.put(instance, f"[{name!r}]", given)
     return value(instance)
 
 

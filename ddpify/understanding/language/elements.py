@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import alternatives, uses
+from ddpify.understanding import alternatives, mapping_classes, uses
 from ddpify.understanding.arguments import local_data
 from ddpify.understanding.arithmetic import picked_views, single_samples, tensor_items, tensors
 from ddpify.understanding.batching import batch_rows, carried_values, collating, ragged_samples
@@ -177,7 +177,7 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
         bounds.count_all_rows(run, indices_of(node))
     if atom.type == "list" and isinstance(node.slice[0].slice, cst.Slice) and run.frames_forward():
         return _list_slice(run, node, atom)
-    exact = atom.attribute(key) if key != "*" else None
+    exact = mapping_classes.item(atom, key) if key != "*" else None
     if exact is not None:
         return join(carried_values.read(run, atom, key, exact), atom.attribute("*") or UNKNOWN)
     return atom.elements if atom.type in CONTAINERS else instances.item(atom)
@@ -203,8 +203,8 @@ def iterate(run: RunState, node: cst.BaseExpression, iterable: Value) -> Value:
 
 def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
     if isinstance(atom, Instance):
-        if atom.type == "dict":
-            return REPLICATED  # its keys
+        if atom.type == "dict" or mapping_classes.goes_through_keys(atom):
+            return REPLICATED
         if atom.type in CONTAINERS:
             count_all(run, node, atom)
             return atom.elements

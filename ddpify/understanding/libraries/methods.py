@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import uses
+from ddpify.understanding import mapping_classes, uses
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import picked_views
 from ddpify.understanding.libraries import (
@@ -104,7 +104,7 @@ def _laid_out(run: RunState, node: cst.Call, made: Value) -> None:
 def _object_method(  # type: ignore[no-untyped-def]
     run: RunState, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
 ) -> Value:
-    if atom.type in CONTAINERS:
+    if atom.type in CONTAINERS or mapping_classes.has(atom, name):
         return of_container(run, node, atom, name, args, kwargs)
     if atom.type == autograd_functions.CONTEXT:
         return autograd_functions.saved(atom, name, args)

@@ -17,10 +17,28 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from torch.utils.data import DataLoader
+from collections import OrderedDict
 from types import SimpleNamespace
 
 torch.manual_seed(0)
 torch.set_default_dtype(torch.float64)
+
+
+class Output(dict):
+    def __getattr__(self, name):
+        return self[name]
+
+
+class Settable(dict):
+    __getattr__ = dict.get
+    __setattr__ = dict.__setitem__
+
+
+class Checked(OrderedDict):
+    def __getattr__(self, name):
+        if name in self:
+            return self[name]
+        raise AttributeError(name)
 
 
 class Tagger(nn.Module):
@@ -58,6 +76,17 @@ GIVEN_BACK = [
     ('return {"loss": loss, "scores": scores}', 'made["loss"]', 'made["scores"]'),
     ("return loss, scores", "made['loss'] if isinstance(made, dict) else made[0]", "made[1]"),
     ("return SimpleNamespace(loss=loss, scores=scores)", "made.loss", "made.scores"),
+    ("return Output(loss=loss, scores=scores)", "made.loss", "made.scores"),
+    (
+        "made = Settable(); made.scores = scores; made.loss = loss; return made",
+        "made['loss']",
+        "made.scores",
+    ),
+    (
+        "return Checked([('scores', scores)], loss=loss)",
+        "(made.loss if isinstance(made, dict) else made[0])",
+        "dict(made.items())['scores']",
+    ),
 ]
 BOUND = """\
 import functools
