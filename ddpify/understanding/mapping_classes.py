@@ -48,10 +48,10 @@ def goes_through_keys(one: Instance) -> bool:
 def item(one: Instance, key: str) -> Value | None:
     """What is held under a key; ``__setattr__ = dict.__setitem__`` puts attributes there, too."""
     held = one.attribute(key)
-    alike = held is None and is_mapping(one) and isinstance(one.type, Class)
-    if alike and key.startswith("['") and one.type.find("__setattr__") is not None:  # type: ignore[union-attr]
-        return one.attribute(key[2:-2])
-    return held
+    if held is not None or not isinstance(one.type, Class) or not is_mapping(one):
+        return held
+    alike = key.startswith("['") and one.type.find("__setattr__") is not None
+    return one.attribute(key[2:-2]) if alike else None
 
 
 def made_up(

@@ -116,10 +116,9 @@ def is_sequence(atom: Atom) -> bool | None:
 
 def is_mapping(atom: Atom) -> bool | None:
     """Whether something is a dictionary, as far as is known."""
-    if isinstance(atom, Instance) and isinstance(atom.type, Class):
-        return mapping_classes.is_mapping(atom) or None
     if isinstance(atom, Instance):
-        return {"dict": True, "list": False}.get(atom.type)
+        known = {"dict": True, "list": False}.get(atom.kind)
+        return mapping_classes.is_mapping(atom) or known
     if isinstance(atom, Data):
         return None if atom.opaque or atom.form in SEVERAL_TENSORS else False
     return False if isinstance(atom, (Tup, Const, Function, Class)) else None

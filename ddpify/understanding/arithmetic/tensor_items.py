@@ -105,7 +105,9 @@ def item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
         if rows and atom.dim == 0 and (single or _is_fixed(run, node)):
             return value(atom.placed(Placement.REPLICATE))
         single &= atom.placement.partial
-        kept = replace(atom, definition_sites=tensor_pairs.definition_sites(atom), ndim=0)
+        # Of numbers that count rows, some still do, however many of them there are.
+        sites = atom.definition_sites if atom.is_position else tensor_pairs.definition_sites(atom)
+        kept = replace(atom, definition_sites=sites, ndim=0)
         dim = _dimension_left(run, node, atom.dim) if rows else atom.dim
         return value(replace(kept, one_each=atom.one_each or single, dim=dim))
     return value(_index(run, node, atom))

@@ -323,7 +323,8 @@ def beside_replicated(
     run: RunState, operands: Sequence[tuple[cst.BaseExpression, Data | None]]
 ) -> bool:
     """Whether this rank's rows meet the whole batch's: then they must be gathered as well."""
-    if not any(d is not None and d.form is Form.GATHERED for _, d in operands):
+    whole = (Form.GATHERED, Form.PLACE)  # or positions among them, of which rows pick some
+    if not any(d is not None and d.form in whole for _, d in operands):
         return False
     split = (Placement.SHARD, Placement.COUPLED, Placement.ROWS)
     rows = [(n, d) for n, d in operands if d is not None and d.placement in split]

@@ -143,7 +143,8 @@ def part(atom: Data, position: int) -> Value:
 def attribute(atom: Data, name: str, *, called: bool) -> Value:
     """An attribute of a tensor, or of an unseen structure of tensors."""
     if name == "shape" and not atom.placement.local:
-        return REPLICATED
+        gathered = atom.form is Form.GATHERED
+        return value(tensor_sizes.shape(atom)) if gathered else REPLICATED
     if name == "shape":
         return tensor_sizes.global_size(atom) or value(tensor_sizes.shape(atom))
     if name == "ndim" and atom.ndim:
@@ -580,7 +581,7 @@ def _one(
         return value(collating.one_row(left, form=form) if row else left)
     if data.counting and name in OVER_A_DIMENSION and not run.frames_forward():
         run.demand(operand, value(data), uses.POSITIONS)  # they become those of all ranks
-        return REPLICATED
+        return value(data.placed(Placement.REPLICATE))
     if name in OVER_A_DIMENSION:
         if may_mix_rows(name, data, rest, kwargs):
             run.facts.unsure_dimensions.setdefault(node, run.site(node))

@@ -135,7 +135,8 @@ def _len(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         ):
             results.append(tensor_sizes.elements(atom))
             continue
-        results.append(tensor_sizes.count(atom, node) if rows else REPLICATED)  # type: ignore[arg-type]
+        gathered = isinstance(atom, Data) and atom.form is Form.GATHERED and atom.dim == 0
+        results.append(tensor_sizes.count(atom, node) if rows or gathered else REPLICATED)  # type: ignore[arg-type]
     return join(*results) if results else REPLICATED
 
 

@@ -52,6 +52,7 @@ _FACTS_OF_A_TENSOR = frozenset(
 IN_PLACE = {f"{name}_": name for name in "t transpose swapaxes swapdims unsqueeze".split()}
 _LOOKING_THROUGH = ("index", "count")  # of a list that ``tolist()`` gives
 _COPYING = ("expand", "repeat", "tile")
+_BY_SIZES = ("expand", "view", "reshape")
 
 
 def of_batch(  # type: ignore[no-untyped-def]
@@ -193,6 +194,8 @@ def _copied_for_each_row(  # type: ignore[no-untyped-def]
 
     A mean or a sum must be the same number on every rank first.
     """
+    if atom.placement is Placement.SHARD and name in _BY_SIZES and _has_a_total(args):
+        return _beside_all(run, node, atom)
     counted = any(d.placement is Placement.COUNT for one in args for d in one.data)
     if counted and atom.placement.partial and name in _COPYING:
         run.demand(_receiver(node), value(atom), f"{name}() to the number of rows")
@@ -203,9 +206,11 @@ def _copied_for_each_row(  # type: ignore[no-untyped-def]
     rows = atom.placement is Placement.SHARD and not run.collating
     if not (counted and rows and name in _COPYING):
         return None
+    if name == "expand" and _is_across(atom, args):
+        bounds.count_sizes(run, [shown for shown, _ in argument_pairs(node, args, {})])
+        return _beside_all(run, node, atom)
     if _is_tiled(atom, name, args) and not run.frames_forward():
-        names = atom.names or frozenset({_receiver(node)})
-        return value(replace(atom.placed(Placement.COUPLED), names=names))
+        return _beside_all(run, node, atom)
     copied = tensors.function(run, node, name, [(_receiver(node), value(atom))], kwargs, args)
     for one in args:
         _note_sizes(run, one)
@@ -218,11 +223,40 @@ def _is_tiled(rows: Data, name: str, times: list[Value]) -> bool:
     return any(data.placement is Placement.COUNT for data in along)
 
 
+def _has_a_total(sizes: list[Value]) -> bool:
+    """Whether one of several sizes is the number of the rows of all ranks."""
+    held = (a for one in views.sizes_of(sizes) for a in one.atoms)
+    return any(isinstance(a, Data) and a.form is Form.TOTAL for a in held)
+
+
+def _beside_all(run: RunState, node: cst.BaseExpression, rows: Data) -> Value:
+    """What lays rows out beside those of all ranks, which it needs for that."""
+    shown = _receiver(node)
+    if run.frames_forward():
+        run.demand(shown, value(rows), uses.A_STATISTIC)
+        return value(replace(rows.placed(Placement.REPLICATE), form=Form.GATHERED))
+    return value(replace(rows.placed(Placement.COUPLED), names=rows.names or frozenset({shown})))
+
+
+def _is_across(rows: Data, args: list[Value]) -> bool:
+    """Whether ``y.expand(n, n)`` has a copy of all rows, or of each, for as many as there are.
+
+    Which of two such sizes is that of the rows themselves is not asked: both are those of all.
+    """
+    sizes = views.sizes_of(args)
+    counts = [any(d.placement is Placement.COUNT for d in one.data) for one in sizes]
+    own = rows.dim + (len(sizes) - rows.ndim if rows.ndim else 0)
+    return counts.count(True) > (0 <= own < len(counts) and counts[own])
+
+
 def _paired(copied: Atom, rows: Data) -> Atom:
-    """Copies of rows for each row: only the rows themselves can be gathered."""
-    return (
-        replace(copied, form=Form.PAIRS, names=rows.names) if isinstance(copied, Data) else copied
-    )
+    """Copies of rows for each row: only the rows themselves can be gathered.
+
+    Copies of positions are positions: how far these go is what they are told.
+    """
+    if not isinstance(copied, Data) or copied.counting:
+        return copied
+    return replace(copied, form=Form.PAIRS, names=rows.names)
 
 
 def _note_sizes(run: RunState, one: Value) -> None:

@@ -56,7 +56,7 @@ def size(data: Data, node: cst.BaseExpression, rest: Sequence[Value]) -> Value:
     dim = dimensions.place(rest[0].constant(), data.ndim) if rest else ...
     if isinstance(dim, int) and 0 <= dim != data.dim:
         return REPLICATED
-    known = global_size(data)
+    known = global_size(data) if rest or data.form is not Form.GATHERED else value(shape(data))
     if known is not None:
         return known
     if data.ragged and dim in (..., data.dim):
@@ -97,6 +97,8 @@ def first_size(sizes: Data, node: cst.BaseExpression | None = None) -> Data:
     """
     if sizes.placement is Placement.COUPLED:
         return replace(sizes, placement=Placement.SUM, form=Form.NUMBER)
+    if sizes.placement is Placement.REPLICATE:
+        return replace(sizes.placed(Placement.REPLICATE), form=Form.TOTAL)
     definition_sites = sizes.definition_sites if node is None else frozenset({node})
     return replace(
         sizes, placement=Placement.COUNT, form=Form.NUMBER, definition_sites=definition_sites
@@ -111,6 +113,8 @@ def global_size(data: Data) -> Value | None:
         return value(replace(data, form=Form.NUMBER))
     if data.placement is Placement.COUPLED:
         return value(data)  # as large as the rows of all ranks make it
+    if data.form is Form.GATHERED and data.placement is Placement.REPLICATE:
+        return value(replace(data.placed(Placement.REPLICATE), form=Form.TOTAL))
     return None if data.placement is Placement.SHARD else REPLICATED
 
 
