@@ -8,6 +8,8 @@ import libcst as cst
 
 from ddpify.planning.plan import Plan, Reduction
 from ddpify.understanding import uses
+from ddpify.understanding.arithmetic.row_writes import is_fresh
+from ddpify.understanding.batching.in_place_writes import is_written
 from ddpify.understanding.facts import Demand, Site
 from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries.object_kinds import is_criterion, is_loss, is_model
@@ -97,7 +99,7 @@ def gather_arguments(plan: Plan, demand: Demand) -> bool:
         counts = given_to(plan, call, Placement.COUNT)
         if counts and _gives_rows(returned):
             return False  # as many as this rank has, or as all have: it cannot be told
-        for node in shards:
+        for node in [made for one in shards for made in _where_made(plan, call, one)]:
             plan.record(Reduction(node, "gather"))
         for node in counts:
             plan.record(Reduction(node, "sum"))
@@ -106,6 +108,35 @@ def gather_arguments(plan: Plan, demand: Demand) -> bool:
         if shards and rows and not _is_trained_on(plan, made):
             plan.choices.split[call.node] = frozenset(one for d in made for one in d.loaders)
         return bool(shards)
+    return False
+
+
+def _where_made(plan: Plan, call: Site, argument: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Where to gather an argument: what its function fills, where that was made.
+
+    What would be filled else is a copy, and the caller goes on with its own.
+    """
+    names = [one for d in plan.facts.values[argument].data for one in d.names]
+    fresh = bool(names) and all(map(is_fresh, names))
+    return names if fresh and _is_filled(plan, call, argument) else [argument]
+
+
+def _is_filled(plan: Plan, call: Site, argument: cst.BaseExpression) -> bool:
+    """Whether the function that is called changes an argument in place."""
+    assert isinstance(call.node, cst.Call)
+    given = [one.value for one in call.node.args if one.keyword is None]
+    called = [one for one, sites in plan.facts.callers.items() if call in sites]
+    for function in called if argument in given else ():
+        if not isinstance(function, cst.FunctionDef):
+            continue
+        method = isinstance(call.node.func, cst.Attribute)
+        parameters = [p.name.value for p in function.params.params][method:]
+        place = given.index(argument)
+        structure = plan.site(function).module.structure
+        names = (one for one in walk(function.body) if isinstance(one, cst.Name))
+        filled = {one.value for one in names if is_written(structure, one)}
+        if place < len(parameters) and parameters[place] in filled:
+            return True
     return False
 
 

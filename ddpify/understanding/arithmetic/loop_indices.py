@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.arguments import argument_of
 from ddpify.understanding.forms import SEVERAL_TENSORS
 from ddpify.understanding.syntax import dotted, names_of
 from ddpify.understanding.values import Atom, Data, Instance, Number
 
 if TYPE_CHECKING:
+    from ddpify.understanding.project import ModuleFile
     from ddpify.understanding.run_state import RunState
 
 
@@ -27,20 +29,27 @@ def counts_each_row(run: RunState, part: cst.BaseSlice) -> bool:
     Of ``range(1, len(x))``, some of a rank's rows are others than some of all.
     """
     index = part.value if isinstance(part, cst.Index) else None
-    if not isinstance(index, cst.Name) or not run.seen(index).positions:
-        return False
-    loops = (
-        one
-        for one in _around(run, index)
-        if any(n.deep_equals(index) for n in names_of(one.target))
-    )
-    through = next((one.iter for one in loops), None)
+    through = _counted_through(run, index, len(run.frames) - 1)
     if not isinstance(through, cst.Call):
         return False
     if dotted(through.func) == "enumerate":
         return len(through.args) == 1
     held = run.seen(through).atoms
     return bool(held) and all(isinstance(one, Instance) and one.each for one in held)
+
+
+def _counted_through(
+    run: RunState, index: cst.BaseExpression | None, level: int
+) -> cst.BaseExpression | None:
+    """What the loop goes through that an index counts in: in this function, or in its caller."""
+    if not isinstance(index, cst.Name) or not run.seen(index).positions:
+        return None
+    frame = run.frames[level]
+    for loop in _loops(frame.module, index):
+        if any(name.deep_equals(index) for name in names_of(loop.target)):
+            return loop.iter
+    given = argument_of(frame, index.value) if level else None
+    return _counted_through(run, given, level - 1)
 
 
 def is_of_one_sample(run: RunState, part: cst.BaseSlice) -> bool:
@@ -72,7 +81,11 @@ def _gone_through(run: RunState, part: cst.BaseSlice) -> cst.BaseExpression | No
 
 def _around(run: RunState, node: cst.BaseExpression) -> Iterator[cst.For | cst.CompFor]:
     """The loops and comprehensions that a node is in, the innermost first."""
-    for above in run.module.structure.up(node):
+    return _loops(run.module, node)
+
+
+def _loops(module: ModuleFile, node: cst.BaseExpression) -> Iterator[cst.For | cst.CompFor]:
+    for above in module.structure.up(node):
         loop = above.for_in if isinstance(above, (cst.ListComp, cst.GeneratorExp)) else above
         if isinstance(loop, (cst.For, cst.CompFor)):
             yield loop

@@ -48,6 +48,9 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
             write_into_all(run, target, data)
     elif rows:
         run.demand(target, value(*new.positions), uses.A_ROW)
+        for data in new.data:
+            if data.placement is Placement.ROWS and data.form is Form.ROW:
+                _refuse_row(run, target, data)  # each rank's own would be another
     _write_replicated(run, target, owner)
     _note_gathered_argument(run, target, owner)
 
@@ -116,6 +119,10 @@ def write_into_all(run: RunState, target: cst.BaseExpression, rows: Data) -> Non
         for name in rows.names:
             run.demand(name, value(replace(rows, names=frozenset())), uses.A_STATISTIC)
         return
+    _refuse_row(run, target, rows)
+
+
+def _refuse_row(run: RunState, target: cst.BaseExpression, rows: Data) -> None:
     unreducible = Data(Placement.SHARD, rows.loaders, form=Form.PACKED)
     run.demand(target, value(unreducible), uses.A_ROW)
 

@@ -29,9 +29,26 @@ if TYPE_CHECKING:
 
 SEQUENTIAL = "torch.nn.Sequential"
 _LISTS = ("list", "dict")
+# Layers whose result is a new tensor, whatever they are made with.
+_COMPUTING = (
+    "Conv Linear Bilinear BatchNorm LayerNorm GroupNorm InstanceNorm MaxPool AvgPool Adaptive"
+    " Embedding".split()
+)
 _CONTAINERS = (SEQUENTIAL, "torch.nn.ModuleList", "torch.nn.ModuleDict")
 _DRAWING = ("Linear", "Bilinear", "Conv", "Embedding", "RNN", "LSTM", "GRU", "MultiheadAttention")
 _ADDING = ("add_module", "register_module", "append", "insert", "extend", "update")
+
+
+def gives_new(layer: Instance) -> bool:
+    """Whether a layer's result shows the elements of no other tensor, as a convolution's does.
+
+    Nor does that of layers one after the other where one of them does not.
+    """
+    if layer.kind == SEQUENTIAL:
+        held = (a for one in layer.arguments.values() for a in one.of(Instance))
+        return any(gives_new(one) for one in held)  # type: ignore[arg-type]
+    name = layer.kind.removeprefix("torch.nn.")
+    return name != layer.kind and any(map(name.startswith, _COMPUTING))
 
 
 def of_several_results(target: Instance) -> list[Instance]:

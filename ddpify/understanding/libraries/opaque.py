@@ -37,6 +37,7 @@ from ddpify.understanding.values import (
     deep_atoms,
     join,
     value,
+    without_views,
 )
 
 if TYPE_CHECKING:
@@ -225,6 +226,8 @@ def _call_instance(
     if target.kind.endswith(".ToPILImage"):
         return foreign(run, node, "torchvision.transforms.functional.to_pil_image", args, kwargs)
     result = opaque(run, node, target, args, kwargs)
+    if container_layers.gives_new(target):
+        result = without_views(result)
     if isinstance(target.type, str) and target.type.startswith("torch.nn."):
         dim = _batch_dimension(args)
         ndim = dimensions.of_layer(target, args)

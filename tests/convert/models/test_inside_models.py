@@ -248,3 +248,54 @@ def test_states_of_as_many_rows_as_an_option_says_are_split_where_a_layer_gets_t
     state = "dd.split(self.state, dim=1, rows=x.size(1))"
     assert f"out, self.state = self.inner(x.float(), {state})" in lines
     assert "if dd.sum(rows):" in lines
+
+
+BLOCKS = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+from unseen import pictures
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.after = nn.Conv2d(2, 2, 3, padding=1), nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        before = x
+        out = self.first(x)
+        out += before
+        return self.after(out)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = LAYER
+        self.blocks = nn.Sequential(Block(), Block())
+        self.last = nn.Linear(32, 3)
+
+    def forward(self, x):
+        return self.last(self.blocks(self.stem(x)).flatten(1))
+
+
+brain = Net()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for inputs, wanted in DataLoader(pictures, 4):
+    if len(inputs) == 2:
+        scores = brain(inputs[0])
+    else:
+        scores = brain(inputs)
+    F.cross_entropy(scores, wanted).backward()
+    rule.step()
+"""
+
+
+def test_a_layer_that_computes_shows_nothing_of_the_samples(tmp_path: Path) -> None:
+    new = BLOCKS.replace("LAYER", "nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(inplace=True))")
+    assert any("dd.shard(" in line for line in added(tmp_path, new))
+    same = BLOCKS.replace("LAYER", "nn.Identity()").replace("out = self.first(x)", "out = x")
+    with pytest.raises(Refusal, match="at one position"):
+        convert_text(tmp_path, same)

@@ -1,0 +1,105 @@
+"""Targets whose rows are filled one by one, as those of detection losses are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpify.convert import Refusal, convert_file
+from tests.training_runs import TrainingRuns, assert_trains_the_same
+
+TRAINING = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+
+torch.manual_seed(0)
+torch.set_default_dtype(torch.float64)
+samples = [(torch.randn(4), torch.rand(1 + i % 3, 2)) for i in range(13)]
+anchors = torch.rand(5, 2)
+
+
+def beside(batch):
+    pictures, boxes = [], []
+    for sample in batch:
+        pictures.append(sample[0])
+        boxes.append(sample[1])
+    return torch.stack(pictures, 0), boxes
+
+
+def match(truths, offsets, marks, place):
+    far = (truths[:, None, :] - anchors[None]).abs().sum(-1)
+    nearest, which = far.min(0)
+    found = truths[which] - anchors
+    found[nearest > 0.7] = 0
+    offsets[place] = found
+    marks[place] = (nearest <= 0.7).long()
+
+
+def judge(scores, boxes):
+    count = scores.size(0)
+    offsets = torch.zeros(count, 5, 2)
+    marks = torch.LongTensor(count, 5)
+    for place in range(count):
+        match(boxes[GIVEN], offsets, marks, place)
+    chosen = marks > 0
+    chosen_both = chosen.unsqueeze(2).expand_as(scores)
+    loss = F.smooth_l1_loss(scores[chosen_both], offsets[chosen_both], reduction="sum")
+    return loss / marks.sum().float()
+
+
+feed = DataLoader(samples, batch_size=5, shuffle=True, collate_fn=beside)
+brain = nn.Linear(4, 10)
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for epoch in range(2):
+    for pictures, boxes in feed:
+        loss = judge(brain(pictures).view(-1, 5, 2), boxes)
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        print(f"{loss.item():.6f}")
+"""
+
+
+def test_a_function_that_gets_each_samples_place_fills_its_row(
+    tmp_path: Path, runs: TrainingRuns
+) -> None:
+    script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
+    script.write_text(TRAINING.replace("GIVEN", "place").replace(".float()", ""))
+    converted.write_bytes(convert_file(script).data)
+    assert_trains_the_same(runs, script, converted)
+
+
+ROWS = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+feed = DataLoader(TensorDataset(torch.randn(13, 4), torch.randn(13, 3)), batch_size=5)
+brain = nn.Linear(4, 3)
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+
+
+def put(wanted, rows, place):
+    wanted[place] = rows[0]
+
+
+for x, y in feed:
+    wanted = torch.zeros(len(x), 3)
+    for i in range(len(x)):
+        WRITTEN
+    loss = F.mse_loss(brain(x), wanted)
+    loss.backward()
+    rule.step()
+"""
+
+
+@pytest.mark.parametrize("written", ["wanted[i] = y[0]", "put(wanted, y, i)"])
+def test_the_first_sample_of_all_is_in_no_ranks_row(tmp_path: Path, written: str) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(ROWS.replace("WRITTEN", written))
+    with pytest.raises(Refusal, match="write into the row at one position"):
+        convert_file(script)
