@@ -14,6 +14,7 @@ import libcst as cst
 
 from ddpify.stack import roomy
 from ddpify.understanding import definition_sites, uses
+from ddpify.understanding.arguments import local_data
 from ddpify.understanding.batching import carried_values, collating, current_batch, handmade_batches
 from ddpify.understanding.budget import Exhausted
 from ddpify.understanding.choices import Choices
@@ -194,7 +195,27 @@ class Interpreter(RunState):
             known &= not any(frame.against_default for frame in self.frames)
             if known and self.meets_split_batches():
                 self.facts.replicated_through.setdefault(node, set()).add(path)
-        return definition_sites.reduced(result, node)
+        return self._with_whole_parts(node, definition_sites.reduced(result, node))
+
+    def _with_whole_parts(self, node: cst.BaseExpression, result: Value) -> Value:
+        """What a reduction gives of tuples: lists and dictionaries in them are whole as well."""
+        tuples = (
+            Tup(tuple(self._whole_part(node, item) for item in a.items)) if type(a) is Tup else a
+            for a in result.atoms
+        )
+        return value(*tuples)
+
+    def _whole_part(self, node: cst.BaseExpression, part: Value) -> Value:
+        atoms: list[Atom] = []
+        for atom in part.atoms:
+            held = isinstance(atom, Instance) and atom.kind in ("list", "dict")
+            if held and any(True for _ in local_data(value(atom))):
+                made = self.instance(node, self.module, atom.kind)  # type: ignore[union-attr]
+                for key, one in list(atom.attributes.items()):  # type: ignore[union-attr]
+                    self.put(made, key, definition_sites.reduced(one, node))
+                atom = made
+            atoms.append(atom)
+        return value(*atoms)
 
     def call(
         self,
