@@ -8,6 +8,7 @@ import libcst as cst
 
 from ddpify.understanding import uses
 from ddpify.understanding.arguments import Keywords, argument_pairs
+from ddpify.understanding.batching import handmade_batches
 from ddpify.understanding.libraries.instances import library_object
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, Instance, Value, value
@@ -41,6 +42,15 @@ def method(distribution: Instance, name: str) -> Value | None:
     """What a method gives of a distribution of rows; None for others."""
     rows = _rows(distribution)
     return value(rows[0].placed(Placement.SHARD)) if rows and name in _GIVING_ROWS else None
+
+
+def meet(
+    run: RunState, node: cst.BaseExpression, distribution: Instance, args: list[Value]
+) -> None:
+    """``log_prob(actions)`` takes a row for each of the distribution's: batches are split alike."""
+    rows = _rows(distribution)
+    if rows and args:
+        handmade_batches.meet(run, [(node, value(rows[0])), *argument_pairs(node, args, {})])
 
 
 def attribute(distribution: Instance, name: str) -> Value | None:

@@ -139,6 +139,7 @@ def _object_method(  # type: ignore[no-untyped-def]
         side_effects.moved(run, node, args, kwargs)
         run.facts.event(atom, "move", run.site(node))  # of use if it turns out to be a model
         return value(atom)
+    distributions.meet(run, node, atom, args)
     of_rows = distributions.method(atom, name) if not args else None
     if of_rows is not None:
         return of_rows

@@ -1,0 +1,58 @@
+"""Policies that are trained on minibatches of what an environment gave, as in PPO."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ddpify.convert import convert_file
+from tests.training_runs import TrainingRuns, assert_trains_the_same
+
+TRAINING = """\
+import numpy as np
+import torch
+import torch.nn as nn
+
+torch.manual_seed(0)
+np.random.seed(0)
+torch.set_default_dtype(torch.float64)
+
+
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.actor, self.critic = nn.Linear(4, 3), nn.Linear(4, 1)
+
+    def evaluate(self, states, actions):
+        chosen = torch.distributions.Categorical(logits=self.actor(states))
+        return chosen.log_prob(actions), self.critic(states).squeeze(-1), chosen.entropy()
+
+
+brain = Policy()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+states, actions = torch.randn(18, 4), torch.randint(0, 3, (18,))
+gains, before = torch.randn(18), -torch.rand(18)
+places = np.arange(18)
+for epoch in range(2):
+    np.random.shuffle(places)
+    for start in range(0, 18, 8):
+        taken = places[start : start + 8]
+        likely, values, entropy = brain.evaluate(states[taken], actions[taken])
+        ratio = (likely - before[taken]).exp()
+        gain = gains[taken]
+        first = torch.min(gain * ratio, gain * ratio.clamp(0.8, 1.2)).mean()
+        second = ((values - gain) ** 2).mean()
+        loss = second - first - 0.01 * entropy.mean()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+    print(f"{loss.item():.6f}")
+"""
+
+
+def test_the_actions_of_a_minibatch_are_split_as_its_states_are(
+    tmp_path: Path, runs: TrainingRuns
+) -> None:
+    script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
+    script.write_text(TRAINING)
+    converted.write_bytes(convert_file(script).data)
+    assert_trains_the_same(runs, script, converted)
