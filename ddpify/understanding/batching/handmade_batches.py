@@ -46,7 +46,7 @@ _MAKERS = frozenset(
     "tensor as_tensor from_numpy stack cat concat concatenate vstack hstack column_stack zeros"
     " ones full empty rand randn randint randperm normal arange linspace multinomial zeros_like"
     " ones_like full_like empty_like rand_like randn_like randint_like new_zeros new_ones new_empty"
-    " new_full new_tensor Tensor FloatTensor LongTensor IntTensor DoubleTensor HalfTensor"
+    " new_full new_tensor new Tensor FloatTensor LongTensor IntTensor DoubleTensor HalfTensor"
     " ByteTensor BoolTensor"
     " array asarray load memmap fromfile loadtxt genfromtxt uniform random choice standard_normal"
     " permutation eye one_hot pad_sequence".split()
