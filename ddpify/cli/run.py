@@ -129,6 +129,9 @@ def run(
     check_given(from_command_line(context), nodes=counts[1], hosts=len(named))
     given = Launch(
         script,
+        nodes=max(counts[1], len(named)),
+        least_nodes=counts[0] if counts[1] > 1 else 0,
+        max_restarts=max_restarts,
         interface=values.interfaces(interface),
         variables={**({"CUDA_VISIBLE_DEVICES": ""} if cpu else {}), **values.variables(env or ())},
     )

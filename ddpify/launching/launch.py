@@ -133,6 +133,8 @@ class Launch:
                 variables["NCCL_SOCKET_IFNAME"] = self.interface
         if self.ib_hca:
             variables["NCCL_IB_HCA"] = self.ib_hca
+        if self.nodes > 1 and self.restarts:
+            variables["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
         if self.nccl_debug:
             variables["NCCL_DEBUG"] = "INFO"
             variables["NCCL_DEBUG_FILE"] = f"{self.nccl_debug.rstrip('/')}/nccl.%h.%p.log"

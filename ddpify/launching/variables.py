@@ -26,6 +26,7 @@ MEANING = {
     "NCCL_DEBUG": "What NCCL says about its choices; INFO names links and devices.",
     "NCCL_DEBUG_FILE": "Where it says so: a file for each process, by host (%h) and process (%p).",
     "NCCL_P2P_DISABLE": "1: GPUs of a node exchange data through the host.",
+    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1: a node that comes back is told where the ranks meet.",
     "OMP_NUM_THREADS": "CPU threads of each process.",
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "What PyTorch does when a collective fails or lasts.",
     "TORCH_DISTRIBUTED_DEBUG": "DETAIL checks every collective on all ranks first, which is slow.",

@@ -107,7 +107,8 @@ def test_a_module_with_logs_of_its_ranks(ddpify: Ddpify, tmp_path: Path) -> None
 
 def test_nodes_that_may_leave_start_again(ddpify: Ddpify) -> None:
     options = ("--nodes", "1:2", "--hosts", "a,b")
-    assert "--max-restarts=3" in ddpify("launch", "train_ddp.py", *options).stdout
+    text = ddpify("launch", "train_ddp.py", *options).stdout
+    assert "--max-restarts=3" in text and "export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1\n" in text
     assert "max-restarts" not in ddpify("launch", "t.py", *options, "--max-restarts", "0").stdout
 
 

@@ -126,7 +126,9 @@ def test_two_nodes(nodes: tuple[str, str], made: tuple[Path, Weights], tmp_path:
     script, expected = made
     shutil.copy(script, tmp_path)
     hosts = ("10.213.0.1", "10.213.0.2")
-    launch = Launch("train_ddp.py", nodes=2, hosts=hosts, interface="veth0", cpu=True)
+    launch = Launch(
+        "train_ddp.py", nodes=2, hosts=hosts, interface="veth0", cpu=True, max_restarts=1
+    )
     (tmp_path / "launch.sh").write_text(launch_file(launch, "torchrun"))
     running = [
         subprocess.Popen(
