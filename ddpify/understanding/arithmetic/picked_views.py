@@ -53,7 +53,8 @@ def of_call(
     run: RunState, node: cst.BaseExpression, name: str, shown: cst.BaseExpression, made: Value
 ) -> Value:
     """What a function or method makes of ``shown``: perhaps a view of some samples, or new."""
-    if rule_of(name) in _COMPUTING and name not in row_writes.PERHAPS_VIEWS and not changes(name):
+    computes = rule_of(name) in _COMPUTING and name not in _TAKING
+    if computes and name not in row_writes.PERHAPS_VIEWS and not changes(name):
         return without_views(made)
     left = [a for a in made.atoms if isinstance(a, Data) and a.placement is Placement.SHARD]
     if name in _TAKING and _was_rows(run, shown) and (not left or name == "diagonal"):

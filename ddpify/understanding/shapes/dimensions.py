@@ -65,8 +65,8 @@ def after(name: str, ndim: int, rest: Sequence[Value]) -> int:
         return 0
     if name in ("unsqueeze", "one_hot"):
         return ndim + 1
-    if name == "squeeze" and rest:
-        return ndim - 1
+    if name == "squeeze" and rest:  # of a matrix, rows of one number each, or all that it was
+        return ndim - 1 if ndim > 2 else 0
     if name == "flatten":
         return _flattened(ndim, rest)
     return 0

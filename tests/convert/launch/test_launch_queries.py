@@ -68,5 +68,5 @@ def test_a_file_that_stays_may_not_ask_for_the_group(tmp_path: Path) -> None:
     )
     (tmp_path / "helpers.py").write_text(asks)
     text = HEAD.replace("\n", "\nfrom helpers import alone\n", 1) + STEP + "    print(alone())\n"
-    with pytest.raises(Refusal, match=r"helpers.py:5: .*not done in one process"):
+    with pytest.raises(Refusal, match=r"helpers.py:5: .*never where there is only one"):
         convert_text(tmp_path, text)
