@@ -9,6 +9,8 @@ from pathlib import Path
 from ddpify.verify.compare import causes, matching
 from ddpify.verify.compare.matching import Mismatch
 
+_CONDITIONS = (ast.If, ast.IfExp, ast.BoolOp)  # ``rank or barrier()`` is one as well
+
 
 def settled(root: Path, found: Mismatch) -> Mismatch:
     """``found`` with the cause and the line that the text tells.
@@ -67,12 +69,12 @@ def left_loop(root: Path, found: Mismatch) -> bool:
     functions = [one for one in nodes if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))]
     if any(_holds(one, inside) != _holds(one, behind) for one in functions):
         return False
-    if any(isinstance(one, ast.If) and _holds(one, behind) and not _holds(one, inside)
+    if any(isinstance(one, _CONDITIONS) and _holds(one, behind) and not _holds(one, inside)
            for one in nodes):  # fmt: skip
         return False  # the condition may keep the other rank from getting there
     loops = [node for node in nodes if isinstance(node, (ast.For, ast.While))]
     return any(_holds(loop, inside) and not _holds(loop, behind) for loop in loops)
 
 
-def _holds(node: ast.stmt, line: int) -> bool:
+def _holds(node: ast.stmt | ast.expr, line: int) -> bool:
     return node.lineno <= line <= (node.end_lineno or 0)
