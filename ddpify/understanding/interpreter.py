@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import libcst as cst
 
 from ddpify.stack import roomy
-from ddpify.understanding import definition_sites, uses
+from ddpify.understanding import definition_sites
 from ddpify.understanding.arguments import local_data
 from ddpify.understanding.batching import carried_values, collating, current_batch, handmade_batches
 from ddpify.understanding.budget import Exhausted
@@ -278,12 +278,7 @@ class Interpreter(RunState):
 
     def keeps_from_batch(self, container: Instance, node: cst.BaseExpression, new: Value) -> Value:
         """What a container of longer life than the batch takes must be global, or is demanded."""
-        if not self.is_older(container):
-            return new
-        local = [a for a in deep_atoms(new) if isinstance(a, Data) and a.placement.local]
-        for data in local:
-            self.demand(node, value(data), uses.A_KEPT_COLLECTION)
-        return definition_sites.reduced(new) if local else new
+        return elements.kept(self, node, new) if self.is_older(container) else new
 
 
 def own_rows(whole: Value, loaders: frozenset[Instance]) -> Value:

@@ -123,10 +123,11 @@ def stored(run: RunState, owner: Instance, key: str, shown: cst.BaseExpression, 
 def _demand(run: RunState, shown: cst.BaseExpression, name: str) -> None:
     """Ask for the global value of each part that does not contain what the name held before."""
     parts = [atom for atom in run.seen(shown).atoms if isinstance(atom, Data) and _is_part(atom)]
-    if name in reads(shown) or not parts:
+    if not parts or name in reads(shown):
         for inner in _inside(shown):
             _demand(run, inner, name)
-    for data in parts if name not in reads(shown) else ():
+        return
+    for data in parts:
         run.demand(shown, value(data), uses.A_KEPT_COLLECTION)
 
 

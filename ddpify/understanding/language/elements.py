@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -312,8 +313,16 @@ def kept_of_batches(run: RunState, node: cst.BaseExpression, item: Value) -> Val
 
     Sums over the samples do not go by how a batch is shared.
     """
+    sums = [a for a in deep_atoms(item) if isinstance(a, Data) and a.placement is Placement.SUM]
+    return kept(run, node, item, but=sums)
+
+
+def kept(
+    run: RunState, node: cst.BaseExpression, item: Value, *, but: Sequence[Data] = ()
+) -> Value:
+    """What a collection keeps longer than a batch: all of it that is local is demanded."""
     local = [a for a in deep_atoms(item) if isinstance(a, Data) and a.placement.local]
-    local = [data for data in local if data.placement is not Placement.SUM]
+    local = [data for data in local if data not in but]
     for data in local:
         run.demand(node, value(data), uses.A_KEPT_COLLECTION)
     return reduced(item) if local else item
