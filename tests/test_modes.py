@@ -96,7 +96,7 @@ def modes(text: str) -> list[bool | None]:
 def _mode(run: Interpreter, site: Site) -> bool | None:
     assert isinstance(site.node, cst.Call)
     net, *_ = run.facts.values[site.node.func].of(Instance)
-    return run.modes.at(run.facts, site, net)  # type: ignore[arg-type]
+    return run.modes.at(run.facts, site, net)
 
 
 def _shown(call: cst.Call) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import libcst as cst
 import pytest
 
 from ddpify.source import read_source, source_from_bytes
-from ddpify.understanding import structure, values
+from ddpify.understanding import structure
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.interpreter import Interpreter
 from ddpify.understanding.model_structure import layers
@@ -436,13 +436,13 @@ def test_what_lists_hold_in_each_other_is_gone_through_once(
     )
     model = next(one for one in counted(text).facts.models if one.kind.endswith("Sequential"))
     opened: list[object] = []
-    held_by = values._held_by
+    contents = Instance.contents
 
-    def noted(one: Tup | Instance) -> list[Value]:
+    def noted(one: Instance) -> Sequence[Value]:
         opened.append(one)
-        return held_by(one)
+        return contents(one)
 
-    monkeypatch.setattr(values, "_held_by", noted)
+    monkeypatch.setattr(Instance, "contents", noted)
     found = list(layers(model))
     assert any(one.kind.endswith("Linear") for one in found)
     assert len(opened) == len(set(opened))

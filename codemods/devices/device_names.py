@@ -172,7 +172,7 @@ def _called(facts: Facts, call: cst.Call) -> Iterator[tuple[Function, int]]:
             yield atom.function, 1
         elif isinstance(atom, Class):
             found = atom.find("__init__") or UNKNOWN
-            yield from ((f, 1) for f in found.of(Function))  # type: ignore[misc]
+            yield from ((f, 1) for f in found.of(Function))
 
 
 def _parameter(function: Function, skipped: int, call: cst.Call, argument: cst.Arg) -> str | None:

@@ -67,7 +67,7 @@ def _names_of_loaders(plan: Plan, scope: cst.CSTNode) -> dict[str, set[tuple[cst
     for node in walk(scope):
         if isinstance(node, (cst.Name, cst.Attribute)) and dotted(node) is not None:
             held = plan.facts.values.get(node, UNKNOWN)
-            loaders = {a.place for a in held.of(Instance) if is_loader(a)}  # type: ignore[union-attr,arg-type]
+            loaders = {a.place for a in held.of(Instance) if is_loader(a)}
             if held:
                 found.setdefault(code_of(node), set()).update(loaders or {(node,)})
     return found

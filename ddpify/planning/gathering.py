@@ -278,7 +278,7 @@ def _runs_a_model(plan: Plan, call: cst.Call) -> bool:
         parts.append(call.func)  # no loss with weights of its own
     held = [plan.facts.values.get(part, UNKNOWN) for part in parts]
     models = (a for one in held for a in one.of(Instance))
-    return any(is_model(a) and not is_criterion(a) and not is_loss(a) for a in models)  # type: ignore[arg-type]
+    return any(is_model(a) and not is_criterion(a) and not is_loss(a) for a in models)
 
 
 def _holds_a_models_call(plan: Plan, call: Site) -> bool:

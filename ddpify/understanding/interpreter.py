@@ -208,14 +208,17 @@ class Interpreter(RunState):
     def _whole_part(self, node: cst.BaseExpression, part: Value) -> Value:
         atoms: list[Atom] = []
         for atom in part.atoms:
-            held = isinstance(atom, Instance) and atom.kind in ("list", "dict")
-            if held and any(True for _ in local_data(value(atom))):
-                made = self.instance(node, self.module, atom.kind)  # type: ignore[union-attr]
-                for key, one in list(atom.attributes.items()):  # type: ignore[union-attr]
-                    self.put(made, key, definition_sites.reduced(one, node))
-                atom = made
+            if isinstance(atom, Instance) and atom.kind in ("list", "dict"):
+                local = any(True for _ in local_data(value(atom)))
+                atom = self._reduced_container(node, atom) if local else atom
             atoms.append(atom)
         return value(*atoms)
+
+    def _reduced_container(self, node: cst.BaseExpression, container: Instance) -> Instance:
+        made = self.instance(node, self.module, container.kind)
+        for key, one in list(container.attributes.items()):
+            self.put(made, key, definition_sites.reduced(one, node))
+        return made
 
     def call(
         self,

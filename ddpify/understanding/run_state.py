@@ -263,9 +263,10 @@ class RunState(ABC):
         """All that a value holds, and what its generators give, if that is no batch of a loader."""
         for atom in deep_atoms(what):
             yield atom
-            generator = isinstance(atom, Instance) and atom.type == "generator"
-            if generator and atom not in self.over_loaders:
-                yield from deep_atoms(atom.elements)  # type: ignore[union-attr]
+            if not isinstance(atom, Instance) or atom.kind != "generator":
+                continue
+            if atom not in self.over_loaders:
+                yield from deep_atoms(atom.elements)
 
     def effect(self, kind: str, node: cst.CSTNode, name: str) -> None:
         """Note an action on the outside world; in a file that stays, for each call from outside."""

@@ -38,9 +38,9 @@ def forward_of(kind: Class) -> cst.FunctionDef | None:
     """The forward of a class, where it is one function."""
     found = kind.find("forward")
     functions = list(found.of(Function)) if found is not None else []
-    if len(functions) != 1 or not isinstance(functions[0].node, cst.FunctionDef):  # type: ignore[union-attr]
+    if len(functions) != 1 or not isinstance(functions[0].node, cst.FunctionDef):
         return None
-    return functions[0].node  # type: ignore[union-attr]
+    return functions[0].node
 
 
 def lists_layers(script: Script, function: cst.FunctionDef) -> bool:

@@ -84,14 +84,14 @@ def _write_through(
         run.mixes(view, *rows)
         return
     if base in run.choices.reduced:  # what is gathered there is a copy
-        loaders = frozenset(one for a in seen.of(Data) for one in a.loaders)  # type: ignore[union-attr]
+        loaders = frozenset(one for a in seen.of(Data) for one in a.loaders)
         run.demand(view, value(Data(Placement.SHARD, loaders, form=Form.PACKED)), uses.A_ROW)
     for data in rows:
         row_writes.write_into_all(run, view, data)
-    replicated = [a for a in seen.of(Data) if a.form is Form.GATHERED]  # type: ignore[union-attr]
+    replicated = [a for a in seen.of(Data) if a.form is Form.GATHERED]
     if replicated:
         held = tensor_pairs.held_tensors([(one, run.seen(one)) for one in given])
-        tensor_pairs.beside_replicated(run, [(base, replicated[0]), *held])  # type: ignore[list-item]
+        tensor_pairs.beside_replicated(run, [(base, replicated[0]), *held])
 
 
 def _base(run: RunState, view: cst.BaseExpression) -> cst.BaseExpression:
@@ -114,8 +114,9 @@ def _was_rows(run: RunState, shown: cst.BaseExpression) -> bool:
 
 
 def _is_rows(atom: Atom) -> bool:
-    rows = isinstance(atom, Data) and atom.placement is Placement.SHARD
-    return rows and atom.dim != NO_ROWS and atom.form in (Form.TENSOR, Form.STATE)  # type: ignore[union-attr]
+    if not isinstance(atom, Data) or atom.placement is not Placement.SHARD:
+        return False
+    return atom.dim != NO_ROWS and atom.form in (Form.TENSOR, Form.STATE)
 
 
 def _seen_through(made: Value, view: cst.BaseExpression) -> Value:

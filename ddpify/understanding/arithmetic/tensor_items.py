@@ -228,7 +228,7 @@ def _string_key(run: RunState, node: cst.Subscript) -> bool:
 
 def _is_key(index: Value) -> bool:
     """Whether an index is text, one of several texts, or a tuple with text in it."""
-    parts = (part for atom in index.of(Tup) for part in atom.items)  # type: ignore[union-attr]
+    parts = (part for atom in index.of(Tup) for part in atom.items)
     text = any(isinstance(a, Const) and isinstance(a.value, str) for a in index.atoms)
     return text or any(_is_key(part) for part in parts)
 
@@ -325,7 +325,7 @@ def _index_kind(run: RunState, part_: cst.BaseSlice) -> tuple[str, Value]:
     index = per_sample_lists.as_index(run.seen(part_.value))
     if index.constant() is None:
         return "new", index
-    tuples = [item for atom in index.of(Tup) for item in atom.items]  # type: ignore[union-attr]
+    tuples = [item for atom in index.of(Tup) for item in atom.items]
     return "index", join(index, *tuples)  # as np.where() gives positions
 
 
@@ -435,10 +435,10 @@ def replicated_item(run: RunState, node: cst.Subscript) -> Value:
 def _by_gathered(run: RunState, node: cst.Subscript) -> Value | None:
     """What positions take for the rows of all ranks; None for another index."""
     held = [(shown, atom) for shown in indices_of(node) for atom in run.seen(shown).of(Data)]
-    gathered = [atom for _, atom in held if atom.form is Form.GATHERED]  # type: ignore[union-attr]
+    gathered = [atom for _, atom in held if atom.form is Form.GATHERED]
     if not gathered:
         return None
-    tensor_pairs.beside_replicated(run, held)  # type: ignore[arg-type]
+    tensor_pairs.beside_replicated(run, held)
     return value(gathered[0])
 
 

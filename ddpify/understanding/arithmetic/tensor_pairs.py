@@ -553,4 +553,4 @@ def displayed_parts(run: RunState, operand: Operand) -> list[Operand]:
 
 def held_tensors(operands: Sequence[Operand]) -> list[tuple[cst.BaseExpression, Data | None]]:
     """Each tensor that an operand may be, beside the operand."""
-    return [(node, atom) for node, held in operands for atom in held.of(Data)]  # type: ignore[misc]
+    return [(node, atom) for node, held in operands for atom in held.of(Data)]

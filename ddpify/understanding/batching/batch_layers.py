@@ -145,7 +145,7 @@ def is_batch_first(layer: Instance) -> bool | None:
     held = layer.arguments
     if layer.type in _STACKS:
         inner = held.get("0") or held.get(_STACKS[layer.kind]) or UNKNOWN
-        told = {is_batch_first(one) for one in inner.of(Instance)}  # type: ignore[arg-type]
+        told = {is_batch_first(one) for one in inner.of(Instance)}
         return told.pop() if len(told) == 1 else None
     if layer.type not in _POSITIONS or "**" in held or _is_spread(layer.site):
         return None
@@ -201,7 +201,7 @@ def form_of_states(layer: Instance) -> Form:
     """The form of the last states: of one layer and direction, or of several, as may be."""
     for name, position, single in _MULTIPLYING:
         given = layer.arguments.get(name) or layer.arguments.get(position)
-        known = [atom.value for atom in given.of(Const)] if given else [single]  # type: ignore[union-attr]
+        known = [atom.value for atom in given.of(Const)] if given else [single]
         if not known or any(one != single for one in known):
             return Form.STATES
     return Form.STATE

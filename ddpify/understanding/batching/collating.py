@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
@@ -68,19 +68,18 @@ def yielded(run: RunState, node: cst.BaseExpression, loader: Instance) -> Value 
     with run.in_collate():
         given = [value(samples(loader))]
         made = run.call(node, value(*functions), given, {})
-    counts = [d for leaf in _leaves(made) for d in (leaf,) if _counts_samples(d)]
-    run.mixes(node, *counts)  # type: ignore[arg-type]
+    run.mixes(node, *(leaf for leaf in _leaves(made) if _counts_samples(leaf)))
     layout = _layout(made)
     if layout is not None:
         run.facts.layouts[loader] = layout
     usual = Data(Placement.SHARD, frozenset({loader}), form=Form.YIELDED)
     if loader in run.facts.mixed and layout is not None:
         return _batch(made, usual, whole=True)
-    behind = (is_rows(leaf) and (leaf.dim > 0 or leaf.ragged) for leaf in _leaves(made))  # type: ignore[union-attr]
+    behind = (is_rows(leaf) and (leaf.dim > 0 or leaf.ragged) for leaf in _leaves(made))
     return _batch(made, usual) if any(behind) else None
 
 
-def _counts_samples(leaf: Atom) -> bool:
+def _counts_samples(leaf: Atom) -> TypeGuard[Data]:
     """Whether a part of a batch is the number of its samples, which is another on each rank."""
     return isinstance(leaf, Data) and leaf.placement is Placement.COUNT
 
@@ -189,9 +188,10 @@ def put_together(given: Value) -> Value | None:
     for atom in given.atoms:
         if not isinstance(atom, Data) or atom.form is not Form.SAMPLES:
             return None
-        made.append(value(Tup(tuple(value(one) for one in _replicated_parts(atom)))))
-        if not made[-1].atoms[0].items:  # type: ignore[union-attr]
+        parts = tuple(value(one) for one in _replicated_parts(atom))
+        if not parts:
             return None
+        made.append(value(Tup(parts)))
     return join(*made)
 
 
@@ -238,7 +238,7 @@ def _dimension(made: Value) -> int | str | None:
     if all(_is_of_each_sample(leaf) for leaf in leaves):
         return 0 if leaves else _UNKNOWN
     dims = {leaf.dim for leaf in leaves if isinstance(leaf, Data) and is_rows(leaf)}
-    slices = all(is_rows(leaf) and not leaf.ragged and not leaf.opaque for leaf in leaves)  # type: ignore[union-attr]
+    slices = all(is_rows(leaf) and not leaf.ragged and not leaf.opaque for leaf in leaves)
     return dims.pop() if len(dims) == 1 and slices else _UNKNOWN
 
 
@@ -265,7 +265,7 @@ def _leaves(made: Value) -> Iterator[Atom]:
             yield atom
 
 
-def is_rows(atom: Atom) -> bool:
+def is_rows(atom: Atom) -> TypeGuard[Data]:
     """Whether something has a row for each of the samples, along a dimension that is known."""
     return isinstance(atom, Data) and atom.placement is Placement.SHARD and atom.dim != NO_ROWS
 
@@ -274,8 +274,9 @@ def _parts(atom: Atom) -> dict[str, Value]:
     """What a container, or an object of the project that stands for a batch, holds."""
     if isinstance(atom, Tup):
         return {f"[{position}]": item for position, item in enumerate(atom.items)}
-    held = isinstance(atom, Instance) and (isinstance(atom.type, Class) or atom.type in _CONTAINERS)
-    return dict(atom.attributes) if held else {}  # type: ignore[union-attr]
+    if isinstance(atom, Instance) and (isinstance(atom.type, Class) or atom.type in _CONTAINERS):
+        return dict(atom.attributes)
+    return {}
 
 
 def _batch(made: Value, usual: Data, *, whole: bool = False) -> Value:
@@ -299,15 +300,9 @@ def _batch_atom(atom: Atom, usual: Data, *, whole: bool) -> Value:
         return value(Data(Placement.REPLICATE, usual.loaders, form=Form.TOTAL))
     if whole and _is_replicated(atom):
         return REPLICATED if isinstance(atom, Data) else value(atom)
-    held = isinstance(atom, Instance) and bool(_parts(atom))
-    if held and isinstance(atom.type, Class) and not whole:  # type: ignore[union-attr]
-        return value(atom)
-    if (
-        isinstance(atom, Instance)
-        and held
-        and (isinstance(atom.type, Class) or atom.type == "dict")
-    ):
-        for key, item in list(atom.attributes.items()):
-            atom.hold(key, _batch(item, usual, whole=whole))
+    if isinstance(atom, Instance) and _parts(atom) and (not atom.kind or atom.kind == "dict"):
+        if whole or atom.kind:
+            for key, item in list(atom.attributes.items()):
+                atom.hold(key, _batch(item, usual, whole=whole))
         return value(atom)
     return value(replace(usual, form=Form.BATCH))

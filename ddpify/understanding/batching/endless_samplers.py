@@ -15,7 +15,7 @@ def never_ends(sampler: Value) -> bool:
     """Whether a loader's sampler surely never ends."""
     made = [a for a in sampler.atoms if isinstance(a, Instance) and isinstance(a.type, Class)]
     found = [f for one in made for f in (one.type.find("__iter__") or UNKNOWN).of(Function)]  # type: ignore[union-attr]
-    return bool(found) and len(made) == len(sampler.atoms) and all(map(_yields_for_ever, found))  # type: ignore[arg-type]
+    return bool(found) and len(made) == len(sampler.atoms) and all(map(_yields_for_ever, found))
 
 
 def _yields_for_ever(function: Function) -> bool:

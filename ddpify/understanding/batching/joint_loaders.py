@@ -53,7 +53,7 @@ def last(run: RunState, element: Value) -> frozenset[Instance]:
     held = sources(element)
     if not unequal(run, held, held):
         return held
-    parts = [item for atom in element.of(Tup) for item in atom.items if sources(item)]  # type: ignore[union-attr]
+    parts = [item for atom in element.of(Tup) for item in atom.items if sources(item)]
     return last(run, parts[-1]) if parts else held
 
 

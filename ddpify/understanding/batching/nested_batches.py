@@ -37,7 +37,7 @@ def yielded(loader: Instance) -> Value | None:
     whole = "batch_size" in arguments and arguments["batch_size"].constant() is None
     if whole or any(name in arguments for name in ("collate_fn", "batch_sampler")):
         return None
-    shapes = {_shape(atom) for atom in arguments.get("dataset", UNKNOWN).of(Instance)}  # type: ignore[arg-type]
+    shapes = {_shape(atom) for atom in arguments.get("dataset", UNKNOWN).of(Instance)}
     known = [shape for shape in shapes if shape is not None]
     if len(known) < len(shapes) or not any(any(shape) for shape in known):
         return None
@@ -61,7 +61,7 @@ def _batch(shapes: list[_Shape], sources: frozenset[Instance]) -> Tup:
 def _shape(dataset: Instance) -> _Shape | None:
     """What ``__getitem__`` of a data set of the project gives, where it is written as a tuple."""
     made = dataset.type.find("__getitem__") if isinstance(dataset.type, Class) else None
-    found = {_returned(one) for one in (made or UNKNOWN).of(Function)}  # type: ignore[arg-type]
+    found = {_returned(one) for one in (made or UNKNOWN).of(Function)}
     return found.pop() if len(found) == 1 else None
 
 

@@ -154,8 +154,8 @@ def _is_row(atom: Atom) -> bool:
 
 def _leaves_some_out(through: Value) -> bool:
     """Whether a list need not have an item for each of a rank's rows."""
-    lists = [a for a in through.of(Instance) if a.kind == "list"]  # type: ignore[union-attr]
-    return any(not one.each for one in lists)  # type: ignore[union-attr]
+    lists = [a for a in through.of(Instance) if a.kind == "list"]
+    return any(not one.each for one in lists)
 
 
 def _picks_others(run: RunState, node: cst.CSTNode, counting: set[str]) -> bool:
@@ -240,8 +240,8 @@ def numbers(one: Value) -> Value:
 
     What makes one number of them needs those of all rows.
     """
-    through = (a for a in one.of(Instance) if a.kind in ("list", "generator"))  # type: ignore[union-attr]
-    held = (a.elements for a in through)  # type: ignore[union-attr]
+    through = (a for a in one.of(Instance) if a.kind in ("list", "generator"))
+    held = (a.elements for a in through)
     return value(*(number for one in held if _are_numbers(one) for number in one.positions))
 
 

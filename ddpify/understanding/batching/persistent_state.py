@@ -85,7 +85,7 @@ def _holds_rows(run: RunState, target: cst.BaseExpression, local: Data) -> None:
         run.bind(kept.value, rows)
     elif kept is not None:
         for owner in run.seen(kept.value).of(Instance):
-            run.put(owner, kept.attr.value, rows)  # type: ignore[arg-type]
+            run.put(owner, kept.attr.value, rows)
 
 
 def item(run: RunState, target: cst.Subscript, shown: cst.BaseExpression, new: Value) -> None:
@@ -153,7 +153,7 @@ def buffer(
     What is made anew from the rows, as a mask of their size is, keeps nothing.
     """
     owners, name = run.seen(target.value).of(Instance), target.attr.value
-    models = [owner for owner in owners if run.is_model(owner)]  # type: ignore[arg-type]
+    models = [owner for owner in owners if run.is_model(owner)]
     registered = any((owner, name) in run.facts.buffers for owner in models)
     if not models or not run.in_batch_loop():
         return

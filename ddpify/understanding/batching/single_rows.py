@@ -80,7 +80,7 @@ def _ones(run: RunState, node: cst.Call, short: str) -> list[bool]:
     given = [a.value for a in node.args if a.keyword is None or a.keyword.value == "size"]
     shapes = [a for one in given for a in run.seen(one).of(Tup)]
     if shapes:
-        return [item.constant() == 1 for item in shapes[0].items]  # type: ignore[union-attr]
+        return [item.constant() == 1 for item in shapes[0].items]
     sizes = given if short in _VARIADIC and len(given) > 1 else []
     return [isinstance(one, cst.Integer) and one.value == "1" for one in sizes]
 

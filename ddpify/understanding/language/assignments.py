@@ -97,13 +97,13 @@ def _kept(
     elif type(target) is cst.Subscript:
         for owner in run.seen(target.value).of(Instance):
             key = elements.subscript_key(run, target)
-            carried_values.stored(run, owner, key, shown, new)  # type: ignore[arg-type]
+            carried_values.stored(run, owner, key, shown, new)
         persistent_state.item(run, target, shown, new)
         sample_tables.item(run, target)
         _under_a_name(run, target, shown, new)
     elif type(target) is cst.Attribute:
         for owner in run.seen(target.value).of(Instance):
-            carried_values.stored(run, owner, target.attr.value, shown, new)  # type: ignore[arg-type]
+            carried_values.stored(run, owner, target.attr.value, shown, new)
         persistent_state.buffer(run, target, shown, new, added=added)
 
 
@@ -136,7 +136,7 @@ def _named_parts(run: RunState, result: Value, node: cst.Tuple) -> Value:
     parts = [
         _rows_named(handmade_batches.defined(run, part, element.value), element.value)
         for tup in result.of(Tup)
-        for part, element in zip(tup.items, node.elements, strict=False)  # type: ignore[union-attr]
+        for part, element in zip(tup.items, node.elements, strict=False)
     ]
     return value(Tup(tuple(parts))) if parts else result
 
@@ -275,8 +275,8 @@ def _prints_into(run: RunState, node: cst.BaseExpression, stream: Value) -> None
     """Whatever is printed from now on calls the methods of an object of the project."""
     for made in stream.of(Instance):
         for name, given in (("write", [REPLICATED]), ("flush", [])):
-            found = made.type.find(name) if isinstance(made.type, Class) else None  # type: ignore[union-attr]
-            bound = [Bound(made, one) for one in (found or UNKNOWN).of(Function)]  # type: ignore[arg-type]
+            found = made.type.find(name) if isinstance(made.type, Class) else None
+            bound = [Bound(made, one) for one in (found or UNKNOWN).of(Function)]
             if bound:
                 run.call(node, value(*bound), given, {})
 

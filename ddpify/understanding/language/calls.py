@@ -162,7 +162,7 @@ def _instantiate(
     instances.instantiated(run, node, instance, args, kwargs)
     if initialiser is not None:
         for function in initialiser.of(Function):
-            call_function(run, function, args, kwargs, instance, run.site(node))  # type: ignore[arg-type]
+            call_function(run, function, args, kwargs, instance, run.site(node))
     else:
         instances.given_to_base(run, instance, args, kwargs)
         _fill_fields(run, node, instance, made, args, kwargs)
@@ -183,7 +183,7 @@ def _fill_fields(run, node, instance: Instance, made: Class, args, kwargs) -> No
             run.put(instance, f"[{names.index(name)}]", given)
     after = made.find("__post_init__") if names else None
     for function in after.of(Function) if after is not None else ():
-        call_function(run, function, [], {}, instance, run.site(node))  # type: ignore[arg-type]
+        call_function(run, function, [], {}, instance, run.site(node))
 
 
 def call_instance(
@@ -214,7 +214,7 @@ def call_layer(
     functions = found.of(Function) if found is not None else ()
     site = run.site(node)
     return join(
-        *(call_function(run, f, args, kwargs, layer, site, forward=True) for f in functions)  # type: ignore[arg-type]
+        *(call_function(run, f, args, kwargs, layer, site, forward=True) for f in functions)
     )
 
 
@@ -235,7 +235,7 @@ def _call_object(
             site = run.site(node)
             with run.in_mode(mode_switches.of_call(run, node, target) if forward else run.training):
                 results = [
-                    call_function(run, f, args, kwargs, target, site, forward=forward)  # type: ignore[arg-type]
+                    call_function(run, f, args, kwargs, target, site, forward=forward)
                     for f in functions
                 ]
             result = join(*results)
@@ -318,8 +318,8 @@ def _result_of_all(run: RunState, call: _Call) -> Value:
 def _note_lists(run: RunState, call: _Call, result: Value) -> None:
     """Note the lists that a function makes of the rows of all ranks: they hold those, too."""
     given = (a for one in (*call.args, *call.kwargs.values()) for a in one.of(Data))
-    if any(a.form is Form.GATHERED for a in given):  # type: ignore[union-attr]
-        run.of_all_ranks.update(a for a in result.of(Instance) if a.type == "list")  # type: ignore[misc, union-attr]
+    if any(a.form is Form.GATHERED for a in given):
+        run.of_all_ranks.update(a for a in result.of(Instance) if a.type == "list")
 
 
 def _is_too_deep(run: RunState, call: _Call) -> bool:
@@ -364,7 +364,7 @@ def _returned(run: RunState, function: Function, returned: list[Value]) -> Value
         made = run.instance(function.node, function.module, "generator")
         for one in returned:
             for atom in one.of(Tup):
-                run.put(made, "*", join(*atom.items))  # type: ignore[union-attr]
+                run.put(made, "*", join(*atom.items))
         return value(made)
     return definition_sites.forget_definition_sites(join(*returned))
 

@@ -51,7 +51,7 @@ def comprehension(run: RunState, node: Comprehension) -> Value:
     if item:
         run.put(made, "*", ragged_samples.in_comprehension(run, node, item))
     taken = run.seen(node.for_in.iter).of(Data)
-    if any(data.form is Form.GATHERED for data in taken):  # type: ignore[union-attr]
+    if any(data.form is Form.GATHERED for data in taken):
         run.of_all_ranks.add(made)
     return value(made)
 

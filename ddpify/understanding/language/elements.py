@@ -100,7 +100,7 @@ def _is_of_a_model(run: RunState, node: cst.BaseExpression, rows: Data) -> bool:
     if rows.placement is not Placement.SHARD or rows.form not in (Form.TENSOR, *SEVERAL_TENSORS):
         return False
     if isinstance(node, cst.Call):
-        return any(object_kinds.is_model(one) for one in run.seen(node.func).of(Instance))  # type: ignore[arg-type]
+        return any(object_kinds.is_model(one) for one in run.seen(node.func).of(Instance))
     named = isinstance(node, (cst.Name, cst.Attribute)) and bool(rows.names)
     return named and rows.names <= run.facts.sharded_calls
 
@@ -164,7 +164,7 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
     if isinstance(atom.type, Class):
         found = atom.type.find("__getitem__")
         if found is not None:
-            functions = [Bound(atom, f) for f in found.of(Function)]  # type: ignore[arg-type]
+            functions = [Bound(atom, f) for f in found.of(Function)]
             return run.call(node, value(*functions), [REPLICATED], {})
     if object_kinds.is_model(atom):
         # A layer, as good as its model; or a layer's parameter, of which the index takes rows.
@@ -301,10 +301,9 @@ def collected(run: RunState, node: cst.BaseExpression, iterable: Value) -> Value
 
 def goes_through_batches(run: RunState, iterable: Value) -> bool:
     """Whether an iterable gives batches, of a loader or of an iterator of the project's own."""
-    own = (a for a in iterable.of(Instance) if isinstance(a.type, Class))  # type: ignore[union-attr]
+    own = (a for a in iterable.of(Instance) if isinstance(a.type, Class))
     return bool(instances.loaders_of(run, iterable)) or any(
-        not object_kinds.is_model(a)  # type: ignore[arg-type]
-        for a in own
+        not object_kinds.is_model(a) for a in own
     )
 
 

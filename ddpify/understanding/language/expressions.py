@@ -215,7 +215,7 @@ def _dict(run: RunState, node: cst.Dict) -> Value:
             run.put(made, "*" if key is ... else f"[{key!r}]", item)
             continue
         for source in item.of(Instance):
-            for key, held in list(source.attributes.items()):  # type: ignore[union-attr]
+            for key, held in list(source.attributes.items()):
                 run.put(made, key, held)
     return value(made)
 

@@ -79,7 +79,7 @@ def for_(run: RunState, node: cst.For) -> bool:
 
 def _is_own(iterable: Value) -> bool:
     """Whether a loop goes through an object of the project's own, which may take batches."""
-    return any(isinstance(one.type, Class) for one in iterable.of(Instance))  # type: ignore[union-attr]
+    return any(isinstance(one.type, Class) for one in iterable.of(Instance))
 
 
 def _held_in(element: Value) -> Iterator[Atom]:

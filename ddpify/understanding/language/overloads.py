@@ -43,7 +43,7 @@ def _takes(one: Atom, count: int, named: Collection[str]) -> bool:
         return True
     initialiser = one.find("__init__")
     made = list(initialiser.of(Function)) if initialiser is not None else []
-    return not made or any(_binds(f, count + 1, named) for f in made)  # type: ignore[arg-type]
+    return not made or any(_binds(f, count + 1, named) for f in made)
 
 
 def _binds(function: Function, count: int, named: Collection[str]) -> bool:

@@ -62,7 +62,7 @@ def spread_keywords(
     One that has a default may as well not be given; a flag is none of the tensors of a batch.
     """
     for atom in result.of(Instance):
-        for key, held in atom.attributes.items():  # type: ignore[union-attr]
+        for key, held in atom.attributes.items():
             if key.startswith("['"):
                 kwargs.setdefault(key[2:-2], held)
     parts = named_parts.parts_by_name(result)
@@ -105,4 +105,4 @@ def _called(atom: object) -> tuple[Function | None, bool]:
     elif isinstance(atom, Instance) and isinstance(atom.type, Class):
         found = atom.type.find("__call__") or atom.type.find("forward")
     functions = found.of(Function) if found is not None else []
-    return next(iter(functions), None), True  # type: ignore[return-value]
+    return next(iter(functions), None), True

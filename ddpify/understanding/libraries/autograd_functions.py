@@ -93,7 +93,7 @@ def _tried(
 
 def _method(made: Class, name: str) -> Function | None:
     found = list((made.find(name) or UNKNOWN).of(Function))
-    return found[0] if len(found) == 1 else None  # type: ignore[return-value]
+    return found[0] if len(found) == 1 else None
 
 
 def saved(context: Instance, name: str, args: list[Value]) -> Value:
@@ -113,7 +113,7 @@ def _are_rows(given: Value, rows: set[int]) -> bool:
     Those of weights are sums over a rank's rows, which add up to the sum over all.
     """
     tuples = list(given.of(Tup))
-    items = [given] if not tuples else list(tuples[0].items)  # type: ignore[union-attr]
+    items = [given] if not tuples else list(tuples[0].items)
     for number, item in enumerate(items):
         placements = {data.placement for data in item.data}
         wanted = {Placement.SHARD} if number in rows else {Placement.SUM, Placement.SHARD}

@@ -46,7 +46,7 @@ def gives_new(layer: Instance) -> bool:
     """
     if layer.kind == SEQUENTIAL:
         held = (a for one in layer.arguments.values() for a in one.of(Instance))
-        return any(gives_new(one) for one in held)  # type: ignore[arg-type]
+        return any(gives_new(one) for one in held)
     name = layer.kind.removeprefix("torch.nn.")
     return name != layer.kind and any(map(name.startswith, _COMPUTING))
 
@@ -57,7 +57,7 @@ def of_several_results(target: Instance) -> list[Instance]:
     if target.type != SEQUENTIAL or not numbered:
         return []
     last = target.arguments[max(numbered, key=int)]
-    return [one for one in last.of(Instance) if _returns_a_tuple(one)]  # type: ignore[arg-type,misc]
+    return [one for one in last.of(Instance) if _returns_a_tuple(one)]
 
 
 def _returns_a_tuple(layer: Instance) -> bool:
@@ -66,7 +66,7 @@ def _returns_a_tuple(layer: Instance) -> bool:
     return any(
         isinstance(node, cst.Return) and isinstance(node.value, cst.Tuple)
         for function in functions
-        for node in walk(function.node)  # type: ignore[union-attr]
+        for node in walk(function.node)
     )
 
 
@@ -153,7 +153,7 @@ def _takes(layer: Instance, count: int) -> bool:
         return count > 1
     found = layer.type.find("forward") if isinstance(layer.type, Class) else None
     for function in (found or UNKNOWN).of(Function):
-        parameters = function.node.params  # type: ignore[union-attr]
+        parameters = function.node.params
         named = len(parameters.posonly_params) + len(parameters.params) - 1
         if named >= count or isinstance(parameters.star_arg, cst.Param):
             return True

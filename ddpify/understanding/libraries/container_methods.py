@@ -72,7 +72,7 @@ def _take(  # type: ignore[no-untyped-def]
         if one.data or any(isinstance(a, Data) for a in one.atoms):
             run.put(atom, "*", one)
         for source in one.of(Instance):
-            for key, held in list(source.attributes.items()):  # type: ignore[union-attr]
+            for key, held in list(source.attributes.items()):
                 held = ragged_samples.extended(run, node, atom, held) if name == "extend" else held
                 run.put(atom, key if name == "update" else "*", held)
     for key, one in kwargs.items():

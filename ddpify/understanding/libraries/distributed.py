@@ -125,7 +125,7 @@ def _wrap(name: str) -> Callable[..., Value]:
         made.hold_all({}, {**kwargs, "module": held})
         run.facts.models[made] = None
         for atom in held.of(Instance):
-            run.facts.event(atom, "wrap", run.site(node))  # type: ignore[arg-type]
+            run.facts.event(atom, "wrap", run.site(node))
         run.facts.event(made, "make", run.site(node))
         return value(made)
 
@@ -138,7 +138,7 @@ def _fully_shard(
     """Shards in place: the model stays the object that it was."""
     held = args[0] if args else kwargs.get("module", UNKNOWN)
     for atom in held.of(Instance):
-        run.facts.event(atom, "shard", run.site(node))  # type: ignore[arg-type]
+        run.facts.event(atom, "shard", run.site(node))
     return held
 
 
@@ -146,7 +146,7 @@ def _spawn(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: K
     """``mp.spawn(fn, args=...)`` calls ``fn(rank, *args)`` in each process."""
     function = args[0] if args else kwargs.get("fn", UNKNOWN)
     given = args[1] if len(args) > 1 else kwargs.get("args", UNKNOWN)
-    extra = [item for tup in given.of(Tup) for item in tup.items]  # type: ignore[union-attr]
+    extra = [item for tup in given.of(Tup) for item in tup.items]
     if any(isinstance(a, (Function, Bound)) for a in function.atoms):
         run.call(node, function, [REPLICATED, *extra], {})
     return REPLICATED

@@ -168,7 +168,7 @@ def _divergence(
 ) -> Value:
     """``kl_divergence(q, p)``: one for each row that the distributions were made with."""
     made = [a for one in (*args, *kwargs.values()) for a in one.of(Instance)]
-    held = (one for instance in made for one in instance.arguments.values())  # type: ignore[union-attr]
+    held = (one for instance in made for one in instance.arguments.values())
     rows = [d for one in held for d in one.data if d.placement is Placement.SHARD]
     return value(rows[0].placed(Placement.SHARD)) if rows else REPLICATED
 
@@ -179,8 +179,8 @@ def _changed_layer(
     """What changes a layer's parameters, as ``spectral_norm(layer)`` does, and gives it back."""
     layer = args[0] if args else kwargs.get("module", UNKNOWN)
     for atom in layer.of(Instance):
-        if is_model(atom):  # type: ignore[arg-type]
-            run.facts.event(atom, "change", run.site(node))  # type: ignore[arg-type]
+        if is_model(atom):
+            run.facts.event(atom, "change", run.site(node))
     return layer
 
 

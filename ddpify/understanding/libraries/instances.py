@@ -232,13 +232,13 @@ def iterate(run: RunState, node: cst.BaseExpression, atom: Instance) -> Value:
     if isinstance(atom.type, Class):
         found = atom.type.find("__iter__")
         if found is not None:
-            bound = [Bound(atom, f) for f in found.of(Function)]  # type: ignore[arg-type]
+            bound = [Bound(atom, f) for f in found.of(Function)]
             produced = run.call(node, value(*bound), [], {})
             if any(a is not atom for a in produced.atoms):
                 return run.iterate(node, produced)
         advance = atom.type.find("__next__")
         if advance is not None:
-            bound = [Bound(atom, f) for f in advance.of(Function)]  # type: ignore[arg-type]
+            bound = [Bound(atom, f) for f in advance.of(Function)]
             return run.call(node, value(*bound), [], {})
     if not atom.attributes and isinstance(atom.type, str) and "." in atom.type:
         return handmade_batches.yielded(run)
@@ -260,7 +260,7 @@ def _run_samplers(run: RunState, node: cst.BaseExpression, loader: Instance) -> 
     """A loader goes through its sampler, which may draw and seed as it likes."""
     for name in ("sampler", "batch_sampler"):
         for one in loader.arguments.get(name, UNKNOWN).of(Instance):
-            if isinstance(one.type, Class):  # type: ignore[union-attr]
+            if isinstance(one.type, Class):
                 with run.in_collate():
                     run.iterate(node, value(one))
 
@@ -274,7 +274,7 @@ def _is_replicated(run: RunState, loader: Instance) -> bool:
 def loaders_of(run: RunState, iterable: Value) -> frozenset[Instance]:
     """The loaders whose batches a loop over this gets."""
     atoms = iterable.of(Instance)
-    return frozenset(loader for atom in atoms for loader in _loaders_of(run, atom))  # type: ignore[arg-type]
+    return frozenset(loader for atom in atoms for loader in _loaders_of(run, atom))
 
 
 def _loaders_of(run: RunState, atom: Instance) -> frozenset[Instance]:
@@ -292,7 +292,7 @@ def passes_on(run: RunState, args: list[Value], result: Value) -> Value:
     """What ``enumerate()`` and its like give; noted where it goes through batches."""
     loaders = frozenset(loader for one in args for loader in loaders_of(run, one))
     if loaders:
-        run.over_loaders |= dict.fromkeys(result.of(Instance), loaders)  # type: ignore[arg-type]
+        run.over_loaders |= dict.fromkeys(result.of(Instance), loaders)
     return result
 
 
@@ -312,14 +312,14 @@ def library_model(
     if name == "torch.nn.DataParallel":
         held = args[0] if args else kwargs.get("module", UNKNOWN)
         for atom in held.of(Instance):
-            run.facts.event(atom, "parallel", run.site(node))  # type: ignore[arg-type]
+            run.facts.event(atom, "parallel", run.site(node))
         return held
     made = library_object(run, node, name, args, kwargs)
     if run.frames_forward() and not run.collating and container_layers.draws_weights(name):
         run.facts.made_in_forward.setdefault(node, run.site(node))
     for atom in made.of(Instance):
-        run.facts.models[atom] = None  # type: ignore[index]
-        run.facts.event(atom, "make", run.site(node))  # type: ignore[arg-type]
+        run.facts.models[atom] = None
+        run.facts.event(atom, "make", run.site(node))
     return made
 
 

@@ -110,7 +110,7 @@ def _by_family(  # type: ignore[no-untyped-def]
     if name.startswith("torch.optim.") and short[:1].isupper():
         made = library_object(run, node, name, args, kwargs)
         for atom in made.of(Instance):
-            new_optimizer(run, node, atom, [*args, *kwargs.values()])  # type: ignore[arg-type]
+            new_optimizer(run, node, atom, [*args, *kwargs.values()])
         return made
     if is_module_class(name):
         return library_model(run, node, name, args, kwargs)

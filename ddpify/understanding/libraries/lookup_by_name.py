@@ -55,7 +55,7 @@ def set_attribute(run: RunState, node: cst.BaseExpression, args: list[Value]) ->
         names = texts if known and len(texts) == len(args[1].atoms) else _prefixes(node)
         for owner in args[0].of(Instance):
             for name in names:
-                run.put(owner, str(name), args[2])  # type: ignore[arg-type]
+                run.put(owner, str(name), args[2])
     return REPLICATED
 
 
@@ -65,7 +65,7 @@ def attributes_of(node: cst.BaseExpression, owner: Value) -> list[Value]:
     return [
         held
         for instance in owner.of(Instance)
-        for key, held in (instance.attributes.items() if starts else ())  # type: ignore[union-attr]
+        for key, held in (instance.attributes.items() if starts else ())
         if key.startswith(starts[0])
     ]
 

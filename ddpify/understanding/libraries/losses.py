@@ -98,10 +98,10 @@ def call(run: RunState, loss: LossCall) -> Value:
     if not shards:
         replicated = [a for one in loss.args for a in one.atoms if isinstance(a, Data)]
         return value(replicated[0].placed(Placement.REPLICATE)) if replicated else REPLICATED
-    if tensor_pairs.beside_replicated(run, [(n, a) for n, v in shown for a in v.of(Data)]):  # type: ignore[misc]
+    if tensor_pairs.beside_replicated(run, [(n, a) for n, v in shown for a in v.of(Data)]):
         return value(shards[0].placed(Placement.REPLICATE))
     _take_positions(run, loss)
-    tensor_pairs.note_used_on_rows(run, [a for one in loss.args for a in one.of(Data)])  # type: ignore[misc]
+    tensor_pairs.note_used_on_rows(run, [a for one in loss.args for a in one.of(Data)])
     coupled = _weighs_anew(run, loss) or _measures_across(run, loss)
     if coupled or _meet_crosswise(run, loss) or _is_of_another_layout(loss):
         return tensor_pairs.mixed(run, loss.node, shards[0], shown)

@@ -152,7 +152,7 @@ def _closure(run: RunState, node: cst.BaseExpression, closure: Value) -> None:
     """An optimizer calls a closure, and reads the loss that it returns."""
     run.call(node, closure, [], {})
     for function in closure.of(Function):
-        for part in walk(function.node.body):  # type: ignore[union-attr]
+        for part in walk(function.node.body):
             if isinstance(part, cst.Return) and part.value is not None:
                 run.demand(part.value, run.seen(part.value), uses.AN_OPTIMIZER)
 

@@ -66,13 +66,13 @@ def foreign(
         )
     for shown, one in operands:
         for atom in one.of(Instance):
-            if is_model(atom) and isinstance(shown, cst.Name):  # type: ignore[arg-type]
-                run.facts.event(atom, "given", run.site(shown))  # type: ignore[arg-type]
+            if is_model(atom) and isinstance(shown, cst.Name):
+                run.facts.event(atom, "given", run.site(shown))
     made = library_object(run, node, name, args, kwargs)
     if any(isinstance(a, Params) for v in (*args, *kwargs.values()) for a in deep_atoms(v)):
         for atom in made.of(Instance):
             if not _is_scheduler_like(args):
-                new_optimizer(run, node, atom, [*args, *kwargs.values()])  # type: ignore[arg-type]
+                new_optimizer(run, node, atom, [*args, *kwargs.values()])
     return made
 
 

@@ -280,8 +280,8 @@ def _same_elements(run: RunState, node: cst.BaseExpression, args: list[Value]) -
     made = run.instance(node, run.module, "list")
     for one in args[:1]:
         for source in one.of(Instance):
-            if source.type == "list":  # type: ignore[union-attr]
-                for key, held in list(source.attributes.items()):  # type: ignore[union-attr]
+            if source.type == "list":
+                for key, held in list(source.attributes.items()):
                     run.put(made, key, held)
         run.put(made, "*", run.collected(node, one))
     return value(made)
@@ -299,7 +299,7 @@ def _listed(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value
     result = _same_elements(run, node, args)
     sources = [atom for one in args[:1] for atom in one.of(Instance, Data)]
     for made in result.of(Instance):
-        made.each = bool(sources) and all(map(_has_each_row, sources))  # type: ignore[union-attr]
+        made.each = bool(sources) and all(map(_has_each_row, sources))
     return result
 
 
@@ -314,15 +314,15 @@ def _dict(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Ke
     """A new dictionary: of another one, of pairs, and of named values."""
     made = run.instance(node, run.module, "dict")
     for shown, one in argument_pairs(node, args[:1], {}):
-        if any(a.type == "generator" for a in one.of(Instance)):  # type: ignore[union-attr]
+        if any(a.type == "generator" for a in one.of(Instance)):
             run.demand_held(shown, one, "dict()")  # a key that comes again counts once
     for one in args[:1]:
-        others = [a for a in one.of(Instance) if a.type == "dict"]  # type: ignore[union-attr]
+        others = [a for a in one.of(Instance) if a.type == "dict"]
         for other in others:
-            for key, held in list(other.attributes.items()):  # type: ignore[union-attr]
+            for key, held in list(other.attributes.items()):
                 run.put(made, key, held)
         for pair in run.collected(node, one).of(Tup) if not others else ():
-            run.put(made, "*", join(*pair.items[1:]))  # type: ignore[union-attr]
+            run.put(made, "*", join(*pair.items[1:]))
     for key, held in kwargs.items():
         if key == "**":
             run.put(made, "*", named_parts.any_part(held))
@@ -358,7 +358,7 @@ def _next(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
 def _map(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     one = args[1] if len(args) == 2 else UNKNOWN
     for tup in one.of(Tup):
-        parts = tuple(run.call(node, args[0], [item], {}) for item in tup.items)  # type: ignore[union-attr]
+        parts = tuple(run.call(node, args[0], [item], {}) for item in tup.items)
         return value(Tup(parts))
     made = run.instance(node, run.module, "generator")
     each = [run.iterate(node, a) for a in args[1:]]
@@ -382,8 +382,8 @@ def _super(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     names = run.frame.scope.names
     first = next(iter(names.values()), UNKNOWN)
     for atom in first.of(Instance):
-        if isinstance(atom.type, Class):  # type: ignore[union-attr]
-            return value(Super(atom))  # type: ignore[arg-type]
+        if isinstance(atom.type, Class):
+            return value(Super(atom))
     return UNKNOWN
 
 
@@ -407,7 +407,7 @@ def _eval(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
 
 def _cycle(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     made = _iter(run, node, args)
-    if any(joint_loaders.sources(held.elements) for held in made.of(Instance)):  # type: ignore[union-attr]
+    if any(joint_loaders.sources(held.elements) for held in made.of(Instance)):
         run.facts.cycled.setdefault(node, run.site(node))
     return made
 

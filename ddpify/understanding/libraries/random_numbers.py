@@ -74,7 +74,7 @@ def shuffled(run: RunState, node: cst.BaseExpression, name: str) -> None:
     shown = node.args[0].value
     held = run.seen(shown)
     for made in held.of(Instance):
-        run.demand_held(shown, made.elements, uses.POSITIONS)  # type: ignore[union-attr]
+        run.demand_held(shown, made.elements, uses.POSITIONS)
     for data in held.data:
         if data.counting:
             run.demand(shown, value(data), uses.POSITIONS)

@@ -71,7 +71,7 @@ def is_loss_of_a_model(facts: Facts, node: cst.CSTNode, given: list[Value], resu
     rows = any(atom.placement is Placement.SHARD and not atom.opaque for atom in made)
     if rows or not any(atom.reduced for atom in made):
         return False
-    names = {name for one in given for atom in one.of(Data) for name in atom.names}  # type: ignore[union-attr]
+    names = {name for one in given for atom in one.of(Data) for name in atom.names}
     names |= {argument.value for argument in node.args} if isinstance(node, cst.Call) else set()
     return any(part in facts.sharded_calls for name in names for part in walk(name))
 

@@ -54,11 +54,11 @@ def _loader(how: str) -> Callable[..., Value]:
     ) -> Value:
         """A loader like the one given; one of its own where that is not understood."""
         given = _first(args, kwargs, "loader")
-        held = [a for a in given.of(Instance) if is_loader(a)]  # type: ignore[arg-type]
+        held = [a for a in given.of(Instance) if is_loader(a)]
         made = []
         for atom in held:
-            twin = run.instance(node, run.module, atom.type)  # type: ignore[union-attr]
-            twin.hold_all(atom.attributes, atom.arguments)  # type: ignore[union-attr]
+            twin = run.instance(node, run.module, atom.type)
+            twin.hold_all(atom.attributes, atom.arguments)
             made.append(twin)
         made = made or [run.instance(node, run.module, _LOADER)]
         for twin in made:
@@ -80,8 +80,8 @@ def _cycle(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: K
 def _use_batch_of(
     run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
-    held = [a for a in _first(args, kwargs, "loader").of(Instance) if is_loader(a)]  # type: ignore[arg-type]
-    current_batch.taken(run, frozenset(held))  # type: ignore[arg-type]
+    held = [a for a in _first(args, kwargs, "loader").of(Instance) if is_loader(a)]
+    current_batch.taken(run, frozenset(held))
     return REPLICATED
 
 

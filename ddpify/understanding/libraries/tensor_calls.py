@@ -243,7 +243,7 @@ def _of_a_list(
             return value(collating.stacked(inner[0], 0))
     for _, held in operands[:1] if short in _FROM_LISTS else ():
         for made in held.of(Instance):
-            rows = per_sample_lists.of_list(made) or per_sample_lists.as_tensor(made)  # type: ignore[arg-type]
+            rows = per_sample_lists.of_list(made) or per_sample_lists.as_tensor(made)
             if rows is not None:
                 return value(rows)
             if made in run.of_all_ranks:
@@ -346,8 +346,8 @@ def _dimensions(run: RunState, node: cst.BaseExpression) -> int:
     if len(given) != 1:
         return len(given)
     sizes = run.seen(given[0])
-    known = {len(a.items) for a in sizes.of(Tup)}  # type: ignore[union-attr]
-    known |= {len(a.attributes) for a in sizes.of(Instance) if a.kind == "list"}  # type: ignore[union-attr]
+    known = {len(a.items) for a in sizes.of(Tup)}
+    known |= {len(a.attributes) for a in sizes.of(Instance) if a.kind == "list"}
     return known.pop() if len(known) == 1 else 0
 
 
@@ -470,7 +470,7 @@ def _beside_rows(run: RunState, node: cst.BaseExpression, inner: list[Data]) -> 
 
 def _taken_one_by_one(pieces: Value, first: Data) -> Data | None:
     """The samples that the pieces are, one each; None where they are several rows each."""
-    items = [per_sample_lists.of_list(a) for a in pieces.of(Instance)]  # type: ignore[arg-type]
+    items = [per_sample_lists.of_list(a) for a in pieces.of(Instance)]
     if items and items[0] is not None:
         return items[0]
     alone = first.form is Form.LISTED and first in pieces.atoms

@@ -111,7 +111,7 @@ def _through(layer: Instance, ndim: int) -> int:
     if short == "Sequential":
         for place_ in range(len(layer.arguments)):
             held = list(layer.arguments.get(str(place_), UNKNOWN).of(Instance))
-            ndim = _through(held[0], ndim) if len(held) == 1 else 0  # type: ignore[arg-type]
+            ndim = _through(held[0], ndim) if len(held) == 1 else 0
         return ndim
     if short in _KEEPING_LAYERS:
         return ndim
@@ -181,7 +181,7 @@ def _is_number(data: Data) -> bool:
 def _sizes(rest: Sequence[Value]) -> int:
     if len(rest) != 1:
         return len(rest)
-    shapes = {len(a.items) for a in rest[0].of(Tup)}  # type: ignore[union-attr]
+    shapes = {len(a.items) for a in rest[0].of(Tup)}
     return shapes.pop() if len(shapes) == 1 else int(isinstance(rest[0].constant(), int))
 
 

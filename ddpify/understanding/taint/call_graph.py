@@ -25,7 +25,7 @@ def called(facts: Facts, node: cst.Call) -> Iterator[Function]:
         elif isinstance(atom, Instance) and isinstance(atom.type, Class):
             for name in ("forward", "__call__"):
                 found: Value | None = atom.type.find(name)
-                yield from found.of(Function) if found is not None else ()  # type: ignore[misc]
+                yield from found.of(Function) if found is not None else ()
 
 
 def read_as(facts: Facts, node: cst.Attribute) -> Iterator[Function]:
@@ -52,7 +52,7 @@ def initialisers(facts: Facts, node: cst.Call) -> Iterator[Function]:
     for atom in held.atoms if held is not None else ():
         if isinstance(atom, Class):
             found = atom.find("__init__")
-            yield from found.of(Function) if found is not None else ()  # type: ignore[misc]
+            yield from found.of(Function) if found is not None else ()
 
 
 def fields(facts: Facts, node: cst.Call) -> Iterator[tuple[Class, str, cst.BaseExpression]]:

@@ -39,10 +39,10 @@ def _parameters(
     facts: Facts, function: cst.BaseExpression, places: list[int]
 ) -> Iterator[Location]:
     for one in facts.values.get(function, value()).of(Function):
-        named = parameters(one.node)  # type: ignore[union-attr, arg-type]
+        named = parameters(one.node)
         for place in places:
             if place < len(named):
-                yield ("name", one.node, named[place].name.value)  # type: ignore[union-attr]
+                yield ("name", one.node, named[place].name.value)
 
 
 def _numbers(structure: Structure, node: cst.CSTNode) -> Iterator[str]:

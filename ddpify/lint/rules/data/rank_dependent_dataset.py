@@ -203,7 +203,7 @@ def _makers(script: Script, dataset: Instance) -> Iterator[cst.Call]:
     if isinstance(dataset.type, Class):
         made = dataset.type.find("__init__")
         for function in made.of(Function) if made is not None else ():
-            yield from _calls(script.reached(function.node))  # type: ignore[union-attr]
+            yield from _calls(script.reached(function.node))
     elif isinstance(dataset.site, cst.Call) and dataset.type.endswith(".TensorDataset"):
         for one in dataset.site.args:
             sources = script.flow.ancestry(one.value, script.owners[dataset.site])

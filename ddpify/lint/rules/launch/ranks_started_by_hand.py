@@ -111,7 +111,7 @@ def joins(script: Script, call: cst.Call) -> Iterator[cst.Call]:
     """The ``init_process_group`` calls that a spawned function reaches."""
     functions = [a for one in call.args for a in script.value(one.value).of(Function)]
     for function in functions:
-        for name, node in script.collectives(function.node):  # type: ignore[union-attr]
+        for name, node in script.collectives(function.node):
             if name == INIT_GROUP and isinstance(node, cst.Call):
                 yield node
 
@@ -159,7 +159,7 @@ def _uses(script: Script, spawned: cst.BaseExpression) -> list[cst.Name]:
     Where it also guards files, seeds or shares samples, the global rank is right for that. Devices
     that other functions choose with it are then an error on the second node, not a wrong result.
     """
-    functions = [one.node for one in script.value(spawned).of(Function)]  # type: ignore[union-attr]
+    functions = [one.node for one in script.value(spawned).of(Function)]
     if len(functions) != 1 or not isinstance(functions[0], cst.FunctionDef):
         return []
     if script.owners.get(functions[0]) is not script.module or not functions[0].params.params:

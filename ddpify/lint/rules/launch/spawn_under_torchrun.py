@@ -163,5 +163,5 @@ def _joins(script: Script, call: cst.Call) -> bool:
     return any(
         name == INIT_GROUP
         for function in functions
-        for name, _ in script.collectives(function.node)  # type: ignore[union-attr]
+        for name, _ in script.collectives(function.node)
     )

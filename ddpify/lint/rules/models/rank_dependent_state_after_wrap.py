@@ -166,7 +166,7 @@ def _starts_anew(script: Script, call: cst.Call) -> bool:
     return any(
         name.startswith("torch.nn.init.") and not name.endswith(_FIXED)
         for function in functions
-        for node in script.reached(function.node)  # type: ignore[union-attr]
+        for node in script.reached(function.node)
         if isinstance(node, cst.Call)
         for name in script.names(node.func)
     )

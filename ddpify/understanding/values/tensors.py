@@ -1,0 +1,143 @@
+"""Tensors, arrays and numbers: what one rank holds of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.records import record
+from ddpify.understanding.forms import Form
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values.atoms import Atom
+
+if TYPE_CHECKING:
+    from ddpify.understanding.values.objects import Instance
+
+NO_ROWS = -99  # the dimension of the rows of a single sample, which has none
+
+
+@record
+class Data(Atom):
+    """A tensor, an array or a number, with its placement.
+
+    ``loaders`` are the loaders whose batches it comes from. ``definition_sites`` are the
+    expressions at which a reduction could be inserted instead of at the use. An ``opaque`` value
+    comes out of code that ddpify cannot read: it may be a loss as well as rows. ``names`` are the
+    expressions at which its rows last got a name, and could be gathered. ``dim`` is the dimension
+    of the batch among ``ndim``, which is 0 where their number is not known: then the last may be
+    the batch's where there is ``one_each``, perhaps a single number for a sample. ``found_in`` are
+    the masks of whose rows these are the positions. ``flat``: perhaps several for each sample,
+    which a view laid out. ``boolean``: surely truth values. ``taken_by`` are the positions, as
+    code, of a single sample. ``views`` are the expressions that may have taken it as a view of some
+    samples. ``past``: its loader has given another batch since.
+    """
+
+    placement: Placement
+    loaders: frozenset[Instance] = frozenset()
+    definition_sites: frozenset[cst.BaseExpression] = frozenset()
+    names: frozenset[cst.BaseExpression] = frozenset()
+    dim: int = 0
+    ndim: int = 0
+    opaque: bool = False
+    form: Form = Form.TENSOR
+    counted: tuple[str, ...] = ()  # how to compute the denominator of a WEIGHTED mean, as code
+    one_each: bool = False
+    found_in: frozenset[cst.BaseExpression] = frozenset()
+    flat: bool = False
+    boolean: bool = False
+    taken_by: frozenset[str] = frozenset()
+    views: frozenset[cst.BaseExpression] = frozenset()
+    past: bool = False
+
+    @property
+    def ragged(self) -> bool:
+        """Whether a rank has any number of rows: a mask left them, or samples brought several."""
+        return self.form in (Form.MASKED, Form.RAGGED)
+
+    @property
+    def is_position(self) -> bool:
+        """Whether this is a number that counts a rank's rows."""
+        return self.form is Form.POSITION
+
+    @property
+    def is_of_one_sample(self) -> bool:
+        """Whether this is one of a rank's rows, or the position of one."""
+        return self.is_position or (self.placement is Placement.ROWS and self.form is Form.ROW)
+
+    @property
+    def counting(self) -> frozenset[cst.BaseExpression]:
+        """Where a range, or what is computed of one, is told how far it goes; empty for others."""
+        return self.definition_sites if self.form in (Form.RANGE, Form.COMPUTED) else frozenset()
+
+    @property
+    def reduced(self) -> bool:
+        """Whether this is what a reduction over the ranks gave: a number, and no rows."""
+        return self.placement is Placement.REPLICATE and self.form in (Form.TENSOR, Form.TOTAL)
+
+    def placed(self, placement: Placement) -> Data:
+        """The same data under another placement, as a fresh tensor."""
+        return replace(
+            self,
+            placement=placement,
+            definition_sites=frozenset(),
+            form=Form.TENSOR,
+            opaque=False,
+            ndim=0,
+            one_each=False,
+            boolean=False,
+            views=frozenset(),
+        )
+
+
+@record
+class ReplicatedTensor(Atom):
+    """A replicated tensor that may be a batch made by hand.
+
+    Its rows would lie along dimension ``dim``, and along ``dim_at_definition`` at the places
+    ``definition_sites``,
+    where it could be split. ``flat`` marks one whose rows are laid out one after the other, several
+    for a sample perhaps; ``mixed`` one that is flattened across them: they cannot be told apart.
+    ``stacked`` marks a stack of matrices, ``guessed`` what may be no tensor at all, ``last`` one
+    whose last dimension is surely that of the rows.
+    """
+
+    dim: int
+    dim_at_definition: int
+    definition_sites: frozenset[cst.CSTNode] = frozenset()
+    flat: bool = False
+    flat_at_definition: bool = False
+    mixed: bool = False
+    stacked: bool = False
+    guessed: bool = False
+    last: bool = False
+
+
+def merge_key(one: Data) -> tuple[object, ...]:
+    """What two tensors that become one have in common."""
+    return (one.placement, one.dim, one.opaque, one.form, one.counted, one.past)
+
+
+def merged(one: Data, other: Data) -> Data:
+    """Two tensors of one kind as one, from wherever either comes."""
+    scalar = one.placement in (Placement.MEAN, Placement.SUM)
+    # Where one of them could not be reduced, reducing the other would leave half of it to do.
+    named = bool(one.definition_sites and other.definition_sites) or not scalar
+    return Data(
+        one.placement,
+        one.loaders | other.loaders,
+        one.definition_sites | other.definition_sites if named else frozenset(),
+        one.names | other.names,
+        one.dim,
+        one.ndim if one.ndim == other.ndim else 0,
+        one.opaque,
+        one.form,
+        one.counted,
+        one.one_each or other.one_each,
+        flat=one.flat or other.flat,
+        boolean=one.boolean and other.boolean,
+        taken_by=one.taken_by | other.taken_by,
+        views=one.views | other.views,
+        past=one.past,
+    )
