@@ -13,6 +13,7 @@ FOLDERS = {"ddpify": ROOT / "ddpify", "ddpify.codemods": ROOT / "codemods"}
 # The folders of the understanding, each of which imports from those before it alone.
 UNDERSTANDING = [
     "values",
+    "facts",
     "operators",
     "shapes",
     "batching",

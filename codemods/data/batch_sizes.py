@@ -22,7 +22,9 @@ def edit(plan: Plan, edits: Edits) -> None:
     for node, reduction in plan.reductions.items():
         if reduction.how != "mean" or not reduction.trained_on:
             continue
-        loaders = {one for data in plan.facts.reduced.get(node, ()) for one in data.loaders}
+        loaders = {
+            one for data in plan.facts.reductions.reduced.get(node, ()) for one in data.loaders
+        }
         groups = _of_one_size(plan, {one.site for one in loaders} & plan.choices.batches.keys())
         if len(groups) > 1:
             lines = sorted(min(_lines(plan, group)) for group in groups)
@@ -45,8 +47,8 @@ def _of_one_size(plan: Plan, places: Iterable[cst.CSTNode]) -> list[set[object]]
 
     Their rows meet one by one, or they are made with the same number.
     """
-    met: list[set[object]] = [{one.site for one in group} for group in plan.facts.combined]
-    met += [set(group) for group in plan.facts.entered_together]
+    met: list[set[object]] = [{one.site for one in group} for group in plan.facts.batches.combined]
+    met += [set(group) for group in plan.facts.by_hand.entered_together]
     groups: list[set[object]] = []
     for place in places:
         own = {place, *_sizes(plan, place)}.union(*(group for group in met if place in group))

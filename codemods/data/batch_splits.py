@@ -82,7 +82,7 @@ def _refuse_larger(plan: Plan, split: dict[Site, int]) -> None:
 
 def _split(plan: Plan) -> dict[Site, int]:
     """The places where batches are split, and the dimension of their rows there."""
-    kept = plan.choices.replicated | plan.facts.split_before.keys()
+    kept = plan.choices.replicated | plan.facts.by_hand.split_before.keys()
     places = plan.choices.batches.items()
     return {plan.site(node): dim for node, dim in places if node not in kept}
 

@@ -13,7 +13,7 @@ from ddpify.understanding.syntax import brief
 def edit(plan: Plan, edits: Edits) -> None:
     """Take it from the shape over all ranks, which is right however many dimensions there are."""
     alias = plan.options.alias
-    for node, site in plan.facts.last_sizes.items():
+    for node, site in plan.facts.sizes.last_sizes.items():
         if not site.module.editable:
             continue
         if isinstance(node, cst.Subscript):

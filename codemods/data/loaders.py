@@ -46,12 +46,12 @@ def edit(plan: Plan, edits: Edits) -> None:
 
 def _put_together(plan: Plan, loader: Instance) -> tuple[Layout | None, str | None]:
     """Where the rows lie in batches that every rank collates in full, and why it does so."""
-    mixed = plan.facts.mixed.get(loader)
+    mixed = plan.facts.loading.mixed.get(loader)
     if stateful_datasets.goes_on(loader):
         return _known_layout(plan, loader, _OUT_OF_ORDER, _BY_INDEX), _IN_TURN
     if mixed is not None:
         return _known_layout(plan, loader, _mixing(mixed), _TUPLES), _MIXED
-    layout = plan.facts.layouts.get(loader)
+    layout = plan.facts.loading.layouts.get(loader)
     if layout is not None and _calls(loader, _TAKES_ALL):
         return layout, _MIXED
     if layout is not None and _pads(loader):
@@ -63,7 +63,7 @@ def _beside_others(plan: Plan, loader: Instance) -> str:
     """The arguments for batches that are taken beside, or joined with, those of other loaders."""
     if loader.site in plan.replicated:
         return ", aside=True" if loader.site in plan.aside else ""
-    joined = any(loader.site is other.site for other in plan.facts.joined)
+    joined = any(loader.site is other.site for other in plan.facts.batches.joined)
     return ", joined=True" if joined else ""
 
 
@@ -81,14 +81,14 @@ def _cuts(plan: Plan, edits: Edits) -> None:
 def _switch_batches(plan: Plan, edits: Edits) -> None:
     """Where a step returns to the batch of one loader after that of another has come."""
     for statement, switch in plan.choices.switches.items():
-        if statement in plan.facts.switched:
+        if statement in plan.facts.batches.switched:
             edits.insert_before(statement, f"{plan.options.alias}.use_batch_of({switch.code})\n")
             edits.note(plan.site(statement), f"uses the latest batch of {switch.code} from here on")
 
 
 def _cycles(plan: Plan, edits: Edits) -> None:
     """What repeats the batches of a loader must remember how each is shared."""
-    for node, site in plan.facts.cycled.items():
+    for node, site in plan.facts.batches.cycled.items():
         if site.module.editable and isinstance(node, cst.Call):
             edits.put(node.func, f"{plan.options.alias}.cycle")
             edits.note(site, "repeated batches are split as they were the first time")
@@ -97,7 +97,7 @@ def _cycles(plan: Plan, edits: Edits) -> None:
 def _handed(plan: Plan, edits: Edits) -> None:
     """Give whole batches of split loaders to code that cannot be read and knows no ranks."""
     split = {loader for loader in plan.facts.iterated_loaders if loader.site not in plan.replicated}
-    for node, site in plan.facts.escaping_loaders.items():
+    for node, site in plan.facts.loading.escaping_loaders.items():
         held = plan.facts.values.get(node, UNKNOWN)
         loaders = {a for a in deep_atoms(held) if isinstance(a, Instance) and is_loader(a)}
         if not loaders & split:
@@ -170,7 +170,7 @@ def _known_layout(plan: Plan, loader: Instance, reason: str, remedy: str) -> Lay
     """Along which dimension the rows lie in batches that every rank collates in full."""
     if collating.puts_batch_first(loader):
         return (0,)
-    layout = plan.facts.layouts.get(loader)
+    layout = plan.facts.loading.layouts.get(loader)
     if layout is None:
         plan.refuse(
             Refusal(

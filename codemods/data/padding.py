@@ -11,7 +11,7 @@ from ddpify.understanding.syntax import brief
 
 def edit(plan: Plan, edits: Edits) -> None:
     """Let the runtime helper's function of the same name do it; a note in files that stay."""
-    for node, site in plan.facts.padded.items():
+    for node, site in plan.facts.rows.padded.items():
         assert isinstance(node, cst.Call)
         if not site.module.editable:
             edits.note(

@@ -116,7 +116,7 @@ def _more_than_one(test: cst.BaseExpression) -> bool:
 def _keys_are_seen(plan: Plan, model: Instance) -> bool:
     """Whether the script uses the wrapped model's names of parameters, or saves it whole."""
     for node, held in plan.facts.values.items():
-        if model not in held.atoms or node in plan.facts.unwraps:
+        if model not in held.atoms or node in plan.facts.runtime.unwraps:
             continue
         module = plan.project.owner(node)
         user = module.parents.get(node) if module is not None else None
@@ -130,7 +130,9 @@ def _holds(plan: Plan, saving: cst.CSTNode, model: Instance) -> bool:
         return False
     saved = saving.args[0].value
     held = plan.facts.values.get(saved)
-    return held is not None and saved not in plan.facts.unwraps and model in deep_atoms(held)
+    return (
+        held is not None and saved not in plan.facts.runtime.unwraps and model in deep_atoms(held)
+    )
 
 
 def _pin(plan: Plan, edits: Edits, node: cst.Call) -> None:
@@ -187,7 +189,7 @@ def _remove(module: ModuleFile, edits: Edits, statement: cst.BaseStatement) -> N
 
 def _drop_unwraps(plan: Plan, edits: Edits, kept: set[Instance]) -> None:
     """Without DataParallel, ``model.module`` is the model itself."""
-    for node, site in plan.facts.unwraps.items():
+    for node, site in plan.facts.runtime.unwraps.items():
         guarded = any("module" in code_of(test) for test in _tests_around(site))
         held = plan.facts.values.get(node)
         if guarded or (held is not None and not kept.isdisjoint(deep_atoms(held))):

@@ -13,11 +13,11 @@ from ddpify.understanding.syntax import brief
 def edit(plan: Plan, edits: Edits) -> None:
     """Call a trained model through ``spread`` where its arguments are the same on all ranks."""
     trained = set(trained_models(plan))
-    for node, call in plan.facts.replicated_calls.items():
-        shared = any(model in plan.facts.trained_by_rows for model in call.models)
+    for node, call in plan.facts.forwards.replicated_calls.items():
+        shared = any(model in plan.facts.forwards.trained_by_rows for model in call.models)
         if call.gathered and not call.in_loop and not shared:
             edits.note(call.site, "every rank trains this on all rows that were collected")
-        rowwise = all(plan.facts.row_calls.get(model) for model in call.models)
+        rowwise = all(plan.facts.forwards.row_calls.get(model) for model in call.models)
         if not (rowwise and call.models <= trained and call.site.module.editable):
             continue
         if isinstance(node, cst.Call):
@@ -28,9 +28,9 @@ def edit(plan: Plan, edits: Edits) -> None:
 
 def _layers_on_all_rows(plan: Plan, edits: Edits) -> None:
     """Say where a forward goes on with layers after it has gathered rows: on those of all ranks."""
-    gathered = plan.facts.gathered_in_forward.values()
+    gathered = plan.facts.forwards.gathered_in_forward.values()
     inside = {site.module.function(site.node) for site in gathered}
-    for node, site in plan.facts.on_all_rows.items():
+    for node, site in plan.facts.forwards.on_all_rows.items():
         if site.module.function(node) in inside:
             edits.note(site, f"{brief(node)}: {_ON_ALL_ROWS}", attention=True)
 

@@ -26,7 +26,9 @@ def trained_models(plan: Plan) -> list[Instance]:
             owner = whole(plan, atom.owner)
             if owner not in owners:
                 owners.append(owner)
-    by_hand = [whole(plan, model) for model in plan.facts.models if model in plan.facts.stepped]
+    by_hand = [
+        whole(plan, model) for model in plan.facts.models if model in plan.facts.gradients.stepped
+    ]
     return list(dict.fromkeys([*owners, *by_hand]))
 
 

@@ -16,7 +16,7 @@ from ddpify.understanding.values import Instance
 
 def normalising(plan: Plan) -> Iterator[Instance]:
     """The models among those that get rows of the batch which normalise over it, as far as seen."""
-    for model in plan.facts.row_calls:
+    for model in plan.facts.forwards.row_calls:
         switches = plan.facts.switches.get(model, {}).values()
         left_evaluating = {mode for one in switches for mode in one.modes} == {False}
         computes = is_criterion(model) or is_loss(model)

@@ -25,24 +25,24 @@ def edit(plan: Plan, edits: Edits) -> None:
     alias, wrapped = plan.options.alias, frozenset(trained_models(plan))
     for call in plan.choices.replicated_statements.values():
         _put_under_replicated(plan, edits, call)
-    for node, site in plan.facts.made_replicated.items():
+    for node, site in plan.facts.random.made_replicated.items():
         if isinstance(node, cst.BaseExpression):
             edits.wrap(node, f"{alias}.split")
             edits.note(site, _text(node), rule=_rule_of(plan, node))
-    for node, site in plan.facts.replicated_rows.items():
+    for node, site in plan.facts.rows.replicated_rows.items():
         assert isinstance(node, cst.BaseExpression)
         if site.module.editable:
             edits.wrap(node, f"{alias}.split")
             edits.note(site, _text(node), rule=_rule_of(plan, node))
-    for node, draw in plan.facts.counted_slices.items():
+    for node, draw in plan.facts.random.counted_slices.items():
         assert isinstance(node, cst.BaseExpression)
         whole = is_gathered(plan, node)
         _change(node, draw, alias, edits, whole=whole)
         edits.note(draw.site, _text(node, whole=whole), rule=_rule_of(plan, node))
-    for node, draw in plan.facts.draws.items():
+    for node, draw in plan.facts.random.draws.items():
         if not draw.site.module.editable or not _is_shared(draw, wrapped):
             continue
-        if node in plan.facts.drawn_replicated:
+        if node in plan.facts.random.drawn_replicated:
             plan.refuse(_for_both(draw))
         elif isinstance(node, cst.Call):
             _keep_others_replicated(plan, edits, draw)
@@ -53,7 +53,7 @@ def edit(plan: Plan, edits: Edits) -> None:
 
 def is_gathered(plan: Plan, node: cst.CSTNode) -> bool:
     """Whether what makes the whole batch's rows on every rank is to keep them all."""
-    makes = node in plan.facts.draws or node in plan.facts.counted_slices
+    makes = node in plan.facts.random.draws or node in plan.facts.random.counted_slices
     return makes and node in plan.reductions and plan.reductions[node].how == "gather"
 
 
@@ -82,9 +82,9 @@ def _text(node: cst.BaseExpression, *, whole: bool = False) -> str:
 def _keep_others_replicated(plan: Plan, edits: Edits, draw: Draw) -> None:
     """Let calls that lead here with replicated values run under ``replicated()``."""
     node = draw.site.node
-    parts = plan.facts.drawn_through.get(node, set())
+    parts = plan.facts.random.drawn_through.get(node, set())
     known = {call for path in parts for call in path}
-    for path in plan.facts.drawn_replicated_through.get(node, set()) - parts:
+    for path in plan.facts.random.drawn_replicated_through.get(node, set()) - parts:
         call = replicated_statements.site(plan.facts, path, known)
         if call is None:
             plan.refuse(_for_both(draw))

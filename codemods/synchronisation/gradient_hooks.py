@@ -12,7 +12,7 @@ from ddpify.understanding.syntax import brief
 
 def edit(plan: Plan, edits: Edits) -> None:
     """Wrap what ``parameter.register_hook`` is given, and hooks of layers and of samples."""
-    for node, site in plan.facts.gradient_hooks.items():
+    for node, site in plan.facts.gradients.gradient_hooks.items():
         if isinstance(node, cst.Call) and node.args:
             edits.wrap(node.args[0].value, f"{plan.options.alias}.gradient_hook")
             edits.note(site, f"{brief(node)}: called with the gradient of the global batch")
@@ -21,7 +21,7 @@ def edit(plan: Plan, edits: Edits) -> None:
 
 def _of_samples(plan: Plan, edits: Edits) -> None:
     """Hooks that do more with samples than treat each alone."""
-    for node, hook in plan.facts.sample_hooks.items():
+    for node, hook in plan.facts.forwards.sample_hooks.items():
         given = node.args if isinstance(node, cst.Call) else ()
         if not given or not hook.site.module.editable:
             plan.refuse(

@@ -19,11 +19,11 @@ _ALONE = (cst.Arg, cst.Assign, cst.Return)  # around what needs no parentheses
 
 def edit(plan: Plan, edits: Edits) -> None:
     """Divide gradients of rows, or the loss that they are taken of, by the number of ranks."""
-    found = {**plan.facts.row_gradients, **plan.facts.scaled_losses}
+    found = {**plan.facts.gradients.row_gradients, **plan.facts.gradients.scaled_losses}
     for node, site in found.items():
         if (
             site.module.editable
-            and node in plan.facts.scaled_without_graph
+            and node in plan.facts.gradients.scaled_without_graph
             and _is_bare(node, site)
         ):
             _start_from(node, site, f"{plan.options.alias}.world_size()", edits)

@@ -44,7 +44,7 @@ def edit(plan: Plan, edits: Edits) -> None:
         site = plan.site(reduction.node)
         rule = _rule(reduction)
         edits.note(site, f"{brief(reduction.node)}: {_TEXT[reduction.how]}", rule=rule)
-        if reduction.how == "gather" and reduction.node in plan.facts.regrouped:
+        if reduction.how == "gather" and reduction.node in plan.facts.rows.regrouped:
             continue  # rows in another order are all there before each rank takes its own
         if is_bound_name(site):
             _rebind(plan, reduction, edits)
@@ -115,9 +115,9 @@ def _function(plan: Plan, reduction: Reduction) -> str:
     Raises:
         Refusal: The rows may tell by a rank's own count which sample they belong to.
     """
-    got = plan.facts.reduced.get(reduction.node, ())
+    got = plan.facts.reductions.reduced.get(reduction.node, ())
     if reduction.how == "gather" and any(data.ragged for data in got):
-        if any(plan.facts.numbered & data.loaders for data in got):
+        if any(plan.facts.loading.numbered & data.loaders for data in got):
             site = plan.site(reduction.node)
             message = (
                 "the collate function numbers the samples, and these rows of all ranks are read"
@@ -136,9 +136,9 @@ def _along(plan: Plan, reduction: Reduction) -> str:
     """
     if reduction.how not in ("gather", "shape"):
         return ""
-    dims = {data.dim for data in plan.facts.reduced.get(reduction.node, ())}
+    dims = {data.dim for data in plan.facts.reductions.reduced.get(reduction.node, ())}
     dim = _one_dimension(plan, plan.site(reduction.node), dims)
-    forms = {d.form for d in plan.facts.reduced.get(reduction.node, ())}
+    forms = {d.form for d in plan.facts.reductions.reduced.get(reduction.node, ())}
     # Heads or steps, each of all rows.
     stacked = Form.STACKED in forms or forms == {Form.INTERLEAVED}
     return (", stacked=True" if stacked else "") + (f", dim={dim}" if dim > 0 else "")
@@ -166,9 +166,9 @@ def _rebind(plan: Plan, reduction: Reduction, edits: Edits) -> None:
 
 def _on_rows(plan: Plan, reduction: Reduction) -> str:
     """The argument for what each rank goes on to use on its own rows, with gradients of its own."""
-    got = plan.facts.reduced.get(reduction.node, ())
+    got = plan.facts.reductions.reduced.get(reduction.node, ())
     sites = {loader.site for data in got for loader in data.loaders}
-    used = reduction.how in ("mean", "sum") and reduction.node in plan.facts.used_on_rows
+    used = reduction.how in ("mean", "sum") and reduction.node in plan.facts.reductions.used_on_rows
     return ", on_rows=True" if used and sites & plan.choices.trained else ""
 
 
@@ -181,18 +181,18 @@ def _named(plan: Plan, reduction: Reduction) -> str:
 def _orders(plan: Plan, edits: Edits) -> None:
     """A permutation is of the whole batch, and so are the rows that it orders."""
     alias = plan.options.alias
-    for draw in plan.facts.orders.values():
+    for draw in plan.facts.random.orders.values():
         if draw.site.module.editable:
             for size in draw.counts:
                 global_count(size, alias, edits)
-    for node, site in plan.facts.shared_draws.items():
+    for node, site in plan.facts.random.shared_draws.items():
         if site.module.editable:
             edits.change(node, _drawn_alike(alias))
             edits.note(site, f"{brief(node)}: the same numbers on all ranks")
-    for node, site in plan.facts.taken_rows.items():
+    for node, site in plan.facts.rows.taken_rows.items():
         edits.change(node, _taken(alias))
         edits.note(site, f"{brief(node)}: rows of all ranks, unless the index is a mask")
-    for node, regrouped in plan.facts.regrouped.items():
+    for node, regrouped in plan.facts.rows.regrouped.items():
         dim = _one_dimension(plan, regrouped.site, regrouped.dims)
         extra = (", stacked=True" if regrouped.stacked else "") + (f", dim={dim}" if dim else "")
         for rows in (regrouped.rows, *regrouped.others):
@@ -251,7 +251,7 @@ def _rule(reduction: Reduction) -> str:
 
 def _named_sizes(plan: Plan, edits: Edits) -> None:
     """``x.view(batch_size, -1)`` keeps this rank's rows."""
-    for node, site in plan.facts.named_sizes.items():
+    for node, site in plan.facts.sizes.named_sizes.items():
         assert isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
         edits.put(node.args[0].value, f"len({code_of(node.func.value)})")
         edits.note(site, f"{brief(node)}: as many rows as this rank has")
@@ -261,7 +261,7 @@ def _note_unreduced(plan: Plan, edits: Edits) -> None:
     """What each rank does with its own samples alone, where no wrapper reduces that."""
     for places, text in (
         (
-            _unreduced(plan, plan.facts.statistics),
+            _unreduced(plan, plan.facts.forwards.statistics),
             " mixes samples inside of a model: if that dimension is the batch, each rank does so"
             " with its own samples alone",
         ),
@@ -284,7 +284,7 @@ def _is_part(one: Value) -> bool:
 
 def _squeezes(plan: Plan, edits: Edits) -> None:
     """A bare squeeze() also drops the batch dimension when a rank has a single sample."""
-    for node, (site, dim) in plan.facts.squeezes.items():
+    for node, (site, dim) in plan.facts.sizes.squeezes.items():
         if not site.module.editable or not isinstance(node, cst.Call):
             continue
         extra = f", dim={dim}" if dim > 0 else ""

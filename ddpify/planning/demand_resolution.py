@@ -116,7 +116,8 @@ def _divide_by_any(plan: Plan, loss: cst.BaseExpression, demand: Demand) -> bool
 def _cut(plan: Plan, demand: Demand) -> bool:
     """Cut batches down to their first rows before they are shared; whether that was to be done."""
     sites = [
-        plan.facts.cuttable.get(definition_site) for definition_site in demand.data.definition_sites
+        plan.facts.batches.cuttable.get(definition_site)
+        for definition_site in demand.data.definition_sites
     ]
     found: dict[cst.CSTNode, str] = {}
     for site in sites:
@@ -220,7 +221,9 @@ def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> b
         return True
     if is_own_number(demand.data) and demand.site.module.editable:
         node = demand.site.node  # type: ignore[assignment]
-    shapes_too = node in plan.facts.shape_uses or not isinstance(node, (cst.Call, cst.Subscript))
+    shapes_too = node in plan.facts.sizes.shape_uses or not isinstance(
+        node, (cst.Call, cst.Subscript)
+    )
     if how == "count" and shapes_too:  # it stays local where it is made, and is summed where read
         if demand.data.placement is Placement.PER_COUNT:
             return _sum_divisors(plan, demand)
@@ -267,7 +270,7 @@ def _sum_divisors(plan: Plan, demand: Demand) -> bool:
     that number whole.
     """
     sources = demand.data.loaders
-    divisors = [n for n, loaders in plan.facts.divisors.items() if loaders & sources]
+    divisors = [n for n, loaders in plan.facts.sizes.divisors.items() if loaders & sources]
     owners = [plan.project.owner(node) for node in divisors]
     if divisors and all(owner is not None and owner.editable for owner in owners):
         for node in divisors:
@@ -286,7 +289,7 @@ def _evaluates_replicated(plan: Plan, demand: Demand) -> bool:
 
 def _count_all(plan: Plan, picked_from: cst.BaseExpression) -> None:
     """Let the positions that rows of all ranks are picked by count those of all ranks."""
-    for node in plan.facts.positions.get(picked_from, ()):
+    for node in plan.facts.rows.positions.get(picked_from, ()):
         _count(plan, node)
 
 

@@ -12,7 +12,7 @@ _WHOLE_PROJECT = "convert the whole project, so that this file may be changed"
 
 def states(facts: Facts) -> Iterator[Refusal]:
     """States for all rows of a batch that a layer gets beside a rank's rows."""
-    for one in facts.states.values():
+    for one in facts.rows.states.values():
         if not one.site.module.editable:
             yield Refusal(
                 one.site.module,
@@ -24,7 +24,7 @@ def states(facts: Facts) -> Iterator[Refusal]:
 
 def lengths(facts: Facts) -> Iterator[Refusal]:
     """Lengths of all sequences of a batch beside a rank's, also where those have no name."""
-    for one in facts.lengths.values():
+    for one in facts.rows.lengths.values():
         if not one.rows or not one.site.module.editable:
             named = "give the sequences a name before they are packed"
             yield Refusal(
@@ -37,7 +37,7 @@ def lengths(facts: Facts) -> Iterator[Refusal]:
 
 def gradient_hooks(facts: Facts) -> Iterator[Refusal]:
     """Hooks that get a parameter's gradient before it is averaged."""
-    for site in facts.gradient_hooks.values():
+    for site in facts.gradients.gradient_hooks.values():
         if not site.module.editable:
             yield Refusal(
                 site.module,

@@ -61,7 +61,7 @@ def _enters_a_model(plan: Plan, nodes: list[cst.BaseExpression]) -> bool:
     """Whether a model gets rows that have their names there: its other rows are a rank's own."""
     given = (
         argument.value
-        for call in plan.facts.sharded_calls
+        for call in plan.facts.forwards.sharded_calls
         for argument in (call.args if isinstance(call, cst.Call) else ())
     )
     held = (data for node in given for data in plan.facts.values.get(node, UNKNOWN).data)
@@ -168,8 +168,10 @@ def forget_ways_back(plan: Plan) -> None:
 
 def split_again(plan: Plan) -> bool:
     """Let ranks take their own rows of those that unseen code gives back; whether any are new."""
-    new = plan.facts.given_back.keys() - plan.choices.split.keys()
-    chosen = {node: plan.facts.given_back[node] for node in new if plan.site(node).module.editable}
+    new = plan.facts.loading.given_back.keys() - plan.choices.split.keys()
+    chosen = {
+        node: plan.facts.loading.given_back[node] for node in new if plan.site(node).module.editable
+    }
     plan.choices.split |= chosen
     return bool(chosen)
 
@@ -284,7 +286,9 @@ def _runs_a_model(plan: Plan, call: cst.Call) -> bool:
 def _holds_a_models_call(plan: Plan, call: Site) -> bool:
     """Whether a call is of a function that runs a model on a rank's rows."""
     called = {one for one, sites in plan.facts.callers.items() if call in sites}
-    held = [plan.site(node) for node in plan.facts.sharded_calls if isinstance(node, cst.Call)]
+    held = [
+        plan.site(node) for node in plan.facts.forwards.sharded_calls if isinstance(node, cst.Call)
+    ]
     inside = (one.node for one in held if one.module.function(one.node) in called)
     return any(_runs_a_model(plan, node) for node in inside)  # type: ignore[arg-type]
 

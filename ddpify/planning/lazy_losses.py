@@ -30,7 +30,7 @@ def is_lazy(plan: Plan, reduction: Reduction, edits: Edits) -> bool:
     plain = reduction.trained_on and reduction.how in ("mean", "sum") and not reduction.weight
     if not plain or plan.options.resume or len(edits.changes.get(reduction.node, ())) != 1:
         return False
-    if reduction.node in plan.facts.used_on_rows:
+    if reduction.node in plan.facts.reductions.used_on_rows:
         return False
     above = site.module.parents[reduction.node]
     if isinstance(above, cst.Attribute):

@@ -27,8 +27,8 @@ _Met = tuple[frozenset[Instance], frozenset[Instance]]
 
 def note_beside(facts: Facts, choices: Choices) -> None:
     """Remember the loaders that are used beside others: once replicated, nothing shows it."""
-    choices.beside |= {loader.site for loader in facts.beside}
-    for pair in facts.in_step:
+    choices.beside |= {loader.site for loader in facts.batches.beside}
+    for pair in facts.batches.in_step:
         trained = {loader for loader in pair if loader.site in choices.trained}
         choices.beside |= {loader.site for loader in pair - trained if trained}
 
@@ -36,7 +36,7 @@ def note_beside(facts: Facts, choices: Choices) -> None:
 def note_unequal(facts: Facts, choices: Choices) -> bool:
     """Remember pairs of loaders that are trained on together, with batches of different sizes."""
     before = len(choices.unequal)
-    for pair in facts.used_together:
+    for pair in facts.batches.used_together:
         trained = all(loader.site in choices.trained for loader in pair)
         replicated = any(loader.site in choices.replicated for loader in pair)
         if trained and not replicated and not same_sizes(facts, pair):
@@ -50,7 +50,7 @@ def switch_batches(plan: Plan) -> bool:
     Before a line that calls a model, that batch becomes the current one. A reduction names the
     loader.
     """
-    uses = [use for use in plan.facts.late_uses.values() if _is_unequal(plan, use)]
+    uses = [use for use in plan.facts.batches.late_uses.values() if _is_unequal(plan, use)]
     before = len(plan.choices.switches)
     for use in uses:
         if use.site.node not in plan.reductions:
@@ -81,9 +81,11 @@ def _switch_to(plan: Plan, use: LateUse) -> None:
 
 def unsplit(facts: Facts, choices: Choices) -> set[Instance]:
     """The loaders to replicate, since their batches meet those that are trained on."""
-    pairs: list[_Met] = [(use.loaders, use.current_loaders) for use in facts.late_uses.values()]
+    pairs: list[_Met] = [
+        (use.loaders, use.current_loaders) for use in facts.batches.late_uses.values()
+    ]
     met = [one | other for one, other in pairs if _may_differ(one, other)]
-    met += [pair for pair in facts.in_step if not same_sizes(facts, pair)]
+    met += [pair for pair in facts.batches.in_step if not same_sizes(facts, pair)]
     known = choices.trained | choices.replicated
     return {
         loader
@@ -100,7 +102,7 @@ def _may_differ(loaders: frozenset[Instance], others: frozenset[Instance]) -> bo
 
 def lost_batches(plan: Plan) -> Iterator[Refusal]:
     """Uses of a batch after that of another loader came, which may be shared in another way."""
-    for node, use in plan.facts.late_uses.items():
+    for node, use in plan.facts.batches.late_uses.items():
         if _may_differ(use.loaders, use.current_loaders):
             yield Refusal(
                 use.site.module,
@@ -111,7 +113,7 @@ def lost_batches(plan: Plan) -> Iterator[Refusal]:
                 "take the other batch after the last use of this one, or use each in lines of their"
                 " own, where its loader has a name",
             )
-    for node, use in plan.facts.past_batches.items():
+    for node, use in plan.facts.batches.past_batches.items():
         if _may_differ(use.loaders, use.current_loaders):
             yield Refusal(
                 use.site.module,
@@ -121,8 +123,8 @@ def lost_batches(plan: Plan) -> Iterator[Refusal]:
                 "take the next batch after the last use of this one; or let the loader drop the"
                 " last, short batch: drop_last=True",
             )
-    for node, site in plan.facts.reduced_replicated.items():
-        both = node in plan.facts.reduced and node in plan.reductions
+    for node, site in plan.facts.reductions.reduced_replicated.items():
+        both = node in plan.facts.reductions.reduced and node in plan.reductions
         if plan.aside and both and plan.reductions[node].how != "mean":
             yield Refusal(
                 site.module,

@@ -35,7 +35,7 @@ class Window:
 def window(plan: Plan) -> Window | None:
     """The micro-batches of the training; None where it has none, or that is not sure."""
     facts = plan.facts
-    if facts.accumulation_hooks or not facts.backwards:
+    if facts.gradients.accumulation_hooks or not facts.backwards:
         return None
     stepping = [s for s in gradient_readers(facts, plan.project) if steps(facts, s.node)]
     backwards = [site for site, _ in facts.backwards.values()]

@@ -47,7 +47,7 @@ def averaged(facts: Facts, project: Project) -> Iterator[Refusal]:
     """The means and extremes over a rank's own samples, in a backward of the script's own."""
     for module in project.files:
         for made in module.structure.all(cst.ClassDef):
-            rows = facts.applied.get(made, set())
+            rows = facts.forwards.applied.get(made, set())
             for call, name in over_rows(module, made, rows) if rows else ():
                 yield Refusal(
                     module,
@@ -62,7 +62,9 @@ def averaged(facts: Facts, project: Project) -> Iterator[Refusal]:
 def _backwards(facts: Facts, project: Project) -> Iterator[tuple[ModuleFile, cst.FunctionDef]]:
     for module in project.files:
         for made in module.structure.all(cst.ClassDef):
-            replicated = made in facts.applied_to_all and made not in facts.applied
+            replicated = (
+                made in facts.forwards.applied_to_all and made not in facts.forwards.applied
+            )
             if replicated or not _is_function(facts, made):
                 continue
             for one in module.structure.inside(made.body, cst.FunctionDef):

@@ -116,7 +116,9 @@ class Plan:
 
         The sum over the ranks is right for both.
         """
-        got = self.facts.reduced.get(node, set()) | set(self.facts.values.get(node, UNKNOWN).data)
+        got = self.facts.reductions.reduced.get(node, set()) | set(
+            self.facts.values.get(node, UNKNOWN).data
+        )
         numbers = {data.placement for data in got if data.form is Form.NUMBER}
         return numbers == {Placement.COUNT, Placement.SUM}
 

@@ -115,14 +115,14 @@ def refuse_before(facts: Facts, project: Project, choices: Choices) -> None:
         )
     for _, site in facts.calls_to(*_GPUS_BY_HAND):
         raise spread_by_hand(site)
-    if not facts.optimizers and not facts.stepped:
+    if not facts.optimizers and not facts.gradients.stepped:
         site, _ = next(iter(facts.backwards.values()))
         raise _at(
             site,
             "no torch.optim optimizer was found that steps on these gradients",
             "use an optimizer object, so that it is known which parameters are trained",
         )
-    for site in facts.part_steps.values():
+    for site in facts.batches.part_steps.values():
         raise _at(
             site,
             "each round of this loop is a step of its own, on a part of one of the loader's"
@@ -283,21 +283,21 @@ def lost_losses(facts: Facts) -> Iterator[Refusal]:
     unused = set(unused_losses(facts))
     for site, loss in facts.backwards.values():
         if site not in unused and not any(isinstance(atom, Data) for atom in loss.atoms):
-            alike = bool(loss.atoms) and facts.row_calls
+            alike = bool(loss.atoms) and facts.forwards.row_calls
             yield _at(site, _ALIKE, _SIZED) if alike else _at(site, _LOST, _FOLLOWED)
 
 
 def unused_losses(facts: Facts) -> Iterator[Site]:
     """The losses of functions that nothing calls, where others are trained on."""
-    for node, (site, loss) in facts.backwards.items() if facts.reached_backwards else ():
+    for node, (site, loss) in facts.backwards.items() if facts.gradients.reached_backwards else ():
         known = any(isinstance(atom, Data) for atom in loss.atoms)
-        if node not in facts.reached_backwards and not known:
+        if node not in facts.gradients.reached_backwards and not known:
             yield site
 
 
 def taken_gradients(facts: Facts) -> Iterator[Refusal]:
     """Gradients of a model's parameters that the script takes itself."""
-    for site in facts.taken_gradients.values():
+    for site in facts.gradients.taken_gradients.values():
         yield _at(
             site,
             "autograd.grad() takes gradients of a model's parameters, which are not averaged over"
@@ -308,7 +308,7 @@ def taken_gradients(facts: Facts) -> Iterator[Refusal]:
 
 def hooked_gradients(facts: Facts) -> Iterator[Refusal]:
     """Hooks on parameters that get the gradients before these are averaged."""
-    for site in facts.accumulation_hooks.values():
+    for site in facts.gradients.accumulation_hooks.values():
         yield _at(
             site,
             "this hook gets a parameter before its gradient is averaged over the ranks",
@@ -331,7 +331,7 @@ def taken_together(facts: Facts) -> Iterator[Refusal]:
 
 def loose_gradients(facts: Facts) -> Iterator[Refusal]:
     """Gradients of replicated tensors, and no model."""
-    for site in facts.loose_gradients.values():
+    for site in facts.gradients.loose_gradients.values():
         yield _at(
             site,
             "this is the gradient of a tensor that no model holds: it would differ between the"
@@ -342,7 +342,7 @@ def loose_gradients(facts: Facts) -> Iterator[Refusal]:
 
 def layers_in_forwards(facts: Facts) -> Iterator[Refusal]:
     """Layers whose random weights are drawn in a forward, by each rank."""
-    for site in facts.made_in_forward.values():
+    for site in facts.forwards.made_in_forward.values():
         yield _at(
             site,
             "a layer is made in a forward: each rank draws weights of its own for it",
@@ -352,7 +352,7 @@ def layers_in_forwards(facts: Facts) -> Iterator[Refusal]:
 
 def layers_along_rows(facts: Facts) -> Iterator[Refusal]:
     """Layers that take the samples of a batch for the steps of one sequence."""
-    for site in facts.along_rows.values():
+    for site in facts.rows.along_rows.values():
         yield _at(
             site,
             "this layer treats the samples of the batch as the steps of one sequence: its output"
@@ -367,10 +367,10 @@ def work_of_all(facts: Facts) -> Iterator[Refusal]:
     What is trained on collected rows in the end, beside a model whose training is shared, may; and
     a model that treats rows alone is called on a rank's part of them.
     """
-    split = {model.site for model in facts.trained_by_rows}
-    for call in facts.replicated_calls.values():
+    split = {model.site for model in facts.forwards.trained_by_rows}
+    for call in facts.forwards.replicated_calls.values():
         beside = bool(split) and not call.in_loop
-        beside |= call.site.module.editable and all(map(facts.row_calls.get, call.models))
+        beside |= call.site.module.editable and all(map(facts.forwards.row_calls.get, call.models))
         if call.gathered and not beside and not any(m.site in split for m in call.models):
             yield _at(
                 call.site,
@@ -382,7 +382,7 @@ def work_of_all(facts: Facts) -> Iterator[Refusal]:
 
 def unequal_batches(facts: Facts) -> Iterator[Refusal]:
     """What is made of the batches of two loaders, which may be of different sizes."""
-    for use in facts.two_sizes.values():
+    for use in facts.batches.two_sizes.values():
         yield _at(
             use.site,
             f"this is computed from the batches of two loaders ({places(use.loaders)}), which may"

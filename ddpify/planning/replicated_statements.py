@@ -27,9 +27,12 @@ def site(facts: Facts, path: Calls, known: set[Site]) -> Site | None:
 
 def calls(facts: Facts, node: cst.CSTNode) -> list[Site]:
     """The calls that lead to a reduction with replicated values; none where one takes rows."""
-    parts = facts.reduced_through.get(node, set())
+    parts = facts.reductions.reduced_through.get(node, set())
     known = {call for path in parts for call in path}
-    found = [site(facts, path, known) for path in facts.replicated_through.get(node, set()) - parts]
+    found = [
+        site(facts, path, known)
+        for path in facts.reductions.replicated_through.get(node, set()) - parts
+    ]
     return [] if None in found else [call for call in found if call is not None]
 
 

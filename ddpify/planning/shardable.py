@@ -26,7 +26,7 @@ def refuse_unshardable(plan: Plan) -> None:
     _refuse_optimizers(plan)
     _refuse_moves_after_optimizers(plan)
     _refuse_second_derivatives(plan)
-    for site in plan.facts.gradient_hooks.values():
+    for site in plan.facts.gradients.gradient_hooks.values():
         raise _refusal(site, "a sharded parameter has no gradient of its own for a hook", _DDP)
     for effect in plan.facts.effects.values():
         _refuse_effect(plan, effect)

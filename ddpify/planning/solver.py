@@ -209,7 +209,9 @@ def _look_by_hand(plan: Plan) -> bool:
     The models get no rows of the loaders' batches then: all were gathered before they are trained.
     """
     filled = plan.choices.trained - plan.choices.replicated
-    split = plan.facts.row_calls or any(made.trained_on for made in plan.reductions.values())
+    split = plan.facts.forwards.row_calls or any(
+        made.trained_on for made in plan.reductions.values()
+    )
     called = (event.kind == "call" for model in plan.facts.models for event in _events(plan, model))
     if plan.choices.by_hand or split or not filled or not any(called):
         return False
@@ -242,7 +244,7 @@ def _drop(plan: Plan, node: cst.CSTNode) -> None:
 
 def _decide(plan: Plan) -> bool:
     """One more decision for each open demand; whether any was made."""
-    idle = [node for node in plan.reductions if node not in plan.facts.reduced]
+    idle = [node for node in plan.reductions if node not in plan.facts.reductions.reduced]
     for node in idle:
         _drop(plan, node)  # another reduction, decided in the same round, did it
     plan.idle = bool(idle)
@@ -317,12 +319,12 @@ def _is_made_by_a_model(plan: Plan, node: cst.BaseExpression) -> bool:
     """Whether rows are those that a model has made of a rank's rows."""
     held = plan.facts.values.get(node, UNKNOWN).data
     names = {name for data in held for name in data.names}
-    return bool(names) and names <= plan.facts.sharded_calls
+    return bool(names) and names <= plan.facts.forwards.sharded_calls
 
 
 def _is_outdated(plan: Plan, node: cst.CSTNode) -> bool:
     """Whether a reduction suits nothing of what it gets, as in ``correct / n`` of a global sum."""
-    got = plan.facts.reduced.get(node, ())
+    got = plan.facts.reductions.reduced.get(node, ())
     suited = _SUITED[plan.reductions[node].how]
     return not any(
         data.opaque or (data.placement in suited and not _is_picked_before(node, data))
@@ -348,16 +350,20 @@ def _is_unfit(plan: Plan, node: cst.CSTNode) -> bool:
 
 def _is_half_gathered(plan: Plan, node: cst.CSTNode) -> bool:
     """Whether rows of a rank come beside rows of all, and can be gathered before they meet."""
-    if node not in plan.facts.half_gathered or plan.reductions[node].how != "gather":
+    if node not in plan.facts.reductions.half_gathered or plan.reductions[node].how != "gather":
         return False
-    got = plan.facts.reduced.get(node, ())
+    got = plan.facts.reductions.reduced.get(node, ())
     return all(data.names - {node} for data in got if data.placement is Placement.SHARD)
 
 
 def _also_gets_replicated(plan: Plan, node: cst.CSTNode) -> bool:
     """Whether a function gets ranks' parts there in one call, replicated values in another."""
-    parts = plan.facts.reduced_through.get(node, set())
-    return any(calls not in parts for calls in plan.facts.replicated_through.get(node, ()) if parts)
+    parts = plan.facts.reductions.reduced_through.get(node, set())
+    return any(
+        calls not in parts
+        for calls in plan.facts.reductions.replicated_through.get(node, ())
+        if parts
+    )
 
 
 def _replicate_other_calls(plan: Plan) -> bool:
@@ -391,14 +397,14 @@ def _gathers_instead(plan: Plan, node: cst.CSTNode) -> bool:
 
 
 def _is_reduced_twice(plan: Plan, node: cst.CSTNode) -> bool:
-    return plan.reductions[node].trained_on and node in plan.facts.half_reduced
+    return plan.reductions[node].trained_on and node in plan.facts.reductions.half_reduced
 
 
 def _is_mixed(plan: Plan, node: cst.CSTNode) -> bool:
     """Whether a line that several calls of a training reach gets what one way does not suit."""
     suited = _SUITED[plan.reductions[node].how]
-    got = plan.facts.reduced.get(node, ())
-    through = plan.facts.reduced_through.get(node, ())
+    got = plan.facts.reductions.reduced.get(node, ())
+    through = plan.facts.reductions.reduced_through.get(node, ())
     unsuited = (data for data in got if not data.opaque and data.placement not in suited)
     sites = {loader.site for data in unsuited for loader in data.loaders}
     return len(through) > 1 and bool(sites & plan.choices.trained)
@@ -415,7 +421,7 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
         raise _twice(plan, node)
     if how == "gather" and _is_gathered_twice(plan, node):
         raise _twice(plan, node)
-    for data in plan.facts.reduced.get(node, ()):
+    for data in plan.facts.reductions.reduced.get(node, ()):
         if data.opaque or data.placement in _SUITED[how]:
             continue
         demand = Demand(plan.site(node), data, uses.ANOTHER_CALL)
@@ -426,17 +432,19 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
 
 def _is_summed_twice(plan: Plan, node: cst.CSTNode) -> bool:
     """Whether a step of the training adds up over the ranks what may be global already."""
-    return node in plan.facts.half_reduced and _is_trained_on(plan, node)
+    return node in plan.facts.reductions.half_reduced and _is_trained_on(plan, node)
 
 
 def _is_gathered_twice(plan: Plan, node: cst.CSTNode) -> bool:
     """Whether a step of the training gathers what may be the rows of all ranks already."""
-    return node in plan.facts.half_gathered and _is_trained_on(plan, node)
+    return node in plan.facts.reductions.half_gathered and _is_trained_on(plan, node)
 
 
 def _is_trained_on(plan: Plan, node: cst.CSTNode) -> bool:
     """Whether what a reduction gets comes from loaders that are trained on."""
-    loaders = (loader for data in plan.facts.reduced.get(node, ()) for loader in data.loaders)
+    loaders = (
+        loader for data in plan.facts.reductions.reduced.get(node, ()) for loader in data.loaders
+    )
     return any(loader.site in plan.choices.trained for loader in loaders)
 
 

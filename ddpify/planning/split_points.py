@@ -47,8 +47,10 @@ def split_batches(facts: Facts, choices: Choices) -> bool:
             _refuse_parts(entries, places)
             _refuse_unseen_layers(facts, entries, places)
             _split(choices, places)
-    choices.flat |= facts.flat - choices.batches.keys()
-    wanted = {p: by for p, by in facts.wanted.items() if p[0] not in facts.without_rows}
+    choices.flat |= facts.by_hand.flat - choices.batches.keys()
+    wanted = {
+        p: by for p, by in facts.by_hand.wanted.items() if p[0] not in facts.by_hand.without_rows
+    }
     _split(choices, wanted)
     choices.trained |= {
         node
@@ -63,8 +65,8 @@ def split_batches(facts: Facts, choices: Choices) -> bool:
 
 def _refuse_split_in_one_call(facts: Facts) -> None:
     """What a function makes of rows of one rank cannot be split for its other callers."""
-    for node, site in facts.split_before.items():
-        if node in facts.split_here:
+    for node, site in facts.by_hand.split_before.items():
+        if node in facts.by_hand.split_here:
             raise Refusal(
                 site.module,
                 node,
@@ -89,7 +91,7 @@ def _refuse_parts(entries: list[Entry], places: list[Place]) -> None:
 def _refuse_unseen_layers(facts: Facts, entries: list[Entry], places: list[Place]) -> None:
     """The layers of a model that is loaded from a file may take another dimension."""
     model = entries[0].model
-    if places and model.kind == "torch.load" and not facts.confirmed.intersection(places):
+    if places and model.kind == "torch.load" and not facts.by_hand.confirmed.intersection(places):
         raise Refusal(
             model.module,
             model.site,
@@ -108,7 +110,7 @@ def _split(choices: Choices, places: Iterable[Place]) -> None:
 def _by_call(facts: Facts, choices: Choices) -> list[list[Entry]]:
     """What enters a model together, in training, and where that is needed in evaluations."""
     calls: dict[cst.CSTNode, list[Entry]] = defaultdict(list)
-    asked = [e for e in facts.entries.values() if e.training or choices.split_all]
+    asked = [e for e in facts.by_hand.entries.values() if e.training or choices.split_all]
     if not all(entry.tested for entry in asked) and not choices.split_all:
         asked = [entry for entry in asked if not entry.tested]
     for entry in asked:
@@ -147,7 +149,11 @@ def _is_constant(facts: Facts, entry: Entry, steps: set[cst.CSTNode]) -> bool:
         for atom in entry.held
         for definition_site in atom.definition_sites
     }
-    return bool(steps) and places <= facts.refuted and not steps & _loops_of_definition_sites(entry)
+    return (
+        bool(steps)
+        and places <= facts.by_hand.refuted
+        and not steps & _loops_of_definition_sites(entry)
+    )
 
 
 def _loops_of_definition_sites(entry: Entry) -> set[cst.CSTNode]:
@@ -168,7 +174,7 @@ def _definition_sites(entry: Entry) -> set[cst.CSTNode]:
 def _is_index(facts: Facts, entry: Entry) -> bool:
     """Whether what enters a model beside a batch is known to be none."""
     places = _definition_sites(entry)
-    return bool(places) and places <= facts.without_rows
+    return bool(places) and places <= facts.by_hand.without_rows
 
 
 def _possible(facts: Facts, entry: Entry) -> list[Place]:
@@ -180,8 +186,8 @@ def _possible(facts: Facts, entry: Entry) -> list[Place]:
             for atom in atoms
             for definition_site in atom.definition_sites
         ]
-        told = dim == 0 or any(place in facts.confirmed for place in places)
-        if places and told and not any(place in facts.refuted for place in places):
+        told = dim == 0 or any(place in facts.by_hand.confirmed for place in places)
+        if places and told and not any(place in facts.by_hand.refuted for place in places):
             return places
     return []
 
@@ -193,7 +199,7 @@ def _keep_untrained_replicated(facts: Facts, choices: Choices) -> bool:
     """
     if choices.split_all:
         return False
-    for places in facts.entered_together:
+    for places in facts.by_hand.entered_together:
         if places & choices.trained:
             choices.trained |= places
     untrained = {n for n in choices.batches if n not in choices.trained | choices.replicated}
@@ -203,7 +209,11 @@ def _keep_untrained_replicated(facts: Facts, choices: Choices) -> bool:
 
 def _split_evaluations(facts: Facts, choices: Choices) -> bool:
     """Split all batches where a function that reduces results gets replicated ones elsewhere."""
-    both = [site for node, site in facts.reduced_replicated.items() if node in facts.reduced]
+    both = [
+        site
+        for node, site in facts.reductions.reduced_replicated.items()
+        if node in facts.reductions.reduced
+    ]
     if not both:
         return False
     if choices.split_all or _lasts(facts, choices):
@@ -254,7 +264,7 @@ def _keep_replicated(facts: Facts, choices: Choices, node: cst.CSTNode) -> bool:
 
 
 def _refuse_beside_loaders(facts: Facts) -> None:
-    for node, site in facts.beside_loaders.items():
+    for node, site in facts.by_hand.beside_loaders.items():
         raise Refusal(
             site.module,
             node,
@@ -265,7 +275,7 @@ def _refuse_beside_loaders(facts: Facts) -> None:
 
 
 def _refuse_unmatched(facts: Facts) -> None:
-    for node, site in facts.unmatched.items():
+    for node, site in facts.by_hand.unmatched.items():
         raise Refusal(
             site.module,
             node,

@@ -180,21 +180,21 @@ class Interpreter(RunState):
         if self.all_replicated and not result.data:
             return result
         if result.data:
-            self.facts.reduced.setdefault(node, set()).update(result.data)
-            self.facts.reduced_through.setdefault(node, set()).add(path)
+            self.facts.reductions.reduced.setdefault(node, set()).update(result.data)
+            self.facts.reductions.reduced_through.setdefault(node, set()).add(path)
             current_batch.reduced(self, node, result.data)
             if self.frames_forward() and not self.collating and not self.no_grad:
-                self.facts.gathered_in_forward.setdefault(node, self.site(node))
+                self.facts.forwards.gathered_in_forward.setdefault(node, self.site(node))
             if any(isinstance(a, Data) and a.form is Form.GATHERED for a in deep_atoms(result)):
-                self.facts.half_gathered.add(node)
+                self.facts.reductions.half_gathered.add(node)
             if any(isinstance(a, Data) and a.reduced for a in result.atoms):
-                self.facts.half_reduced.add(node)
+                self.facts.reductions.half_reduced.add(node)
         else:
-            self.facts.reduced_replicated.setdefault(node, self.site(node))
+            self.facts.reductions.reduced_replicated.setdefault(node, self.site(node))
             known = any(isinstance(a, (Data, Number, ReplicatedTensor)) for a in result.atoms)
             known &= not any(frame.against_default for frame in self.frames)
             if known and self.meets_split_batches():
-                self.facts.replicated_through.setdefault(node, set()).add(path)
+                self.facts.reductions.replicated_through.setdefault(node, set()).add(path)
         return self._with_whole_parts(node, definition_sites.reduced(result, node))
 
     def _with_whole_parts(self, node: cst.BaseExpression, result: Value) -> Value:

@@ -240,7 +240,7 @@ class RunState(ABC):
         for data in mixed:
             if data.dim != NO_ROWS and data.form is not Form.SAMPLES:
                 for loader in data.loaders:
-                    self.facts.mixed.setdefault(loader, self.site(node))
+                    self.facts.loading.mixed.setdefault(loader, self.site(node))
 
     def demand_all(self, node: cst.BaseExpression, what: Value, reader: str) -> None:
         """Note that something reads a value and, where it is a display, each of its parts."""

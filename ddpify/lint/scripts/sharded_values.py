@@ -49,7 +49,7 @@ class Reading(Understood):
         if starts and not (starts == [SAMPLER] and self.is_whole_program):
             return DISTRIBUTED
         trains = self._trains or self.starts_training
-        steps = self.facts.optimizers or self.facts.stepped
+        steps = self.facts.optimizers or self.facts.gradients.stepped
         return SINGLE if trains and steps else OTHER
 
     @property
@@ -64,7 +64,9 @@ class Reading(Understood):
 
         What a file's guarded part does with its functions is not always seen.
         """
-        return bool(self.facts.reached_backwards) or (self.is_whole_program and self._trains)
+        return bool(self.facts.gradients.reached_backwards) or (
+            self.is_whole_program and self._trains
+        )
 
     @cached_property
     def _trains(self) -> bool:
@@ -218,8 +220,8 @@ class Reading(Understood):
 
     def is_sharded(self, loader: Instance) -> bool:
         """Whether a loader surely gives each rank its own part."""
-        if loader in self.facts.shared:
-            return self.facts.shared[loader] == SHARDED
+        if loader in self.facts.runtime.shared:
+            return self.facts.runtime.shared[loader] == SHARDED
         for name in ("sampler", "batch_sampler"):
             held = loader.arguments.get(name, UNKNOWN)
             if any(map(splits, _within(held))):

@@ -166,7 +166,7 @@ class Understood:
                 held = list(model.arguments.get("module", UNKNOWN).atoms)
                 inner = tuple(a for a in held if isinstance(a, Instance))
                 found.append(Wrap(Site(model.site, model.module), model, inner))
-        in_place = self.facts.wrapped.items()
+        in_place = self.facts.runtime.wrapped.items()
         return found + [Wrap(site, model, (model,)) for model, site in in_place]
 
     @cached_property

@@ -134,9 +134,9 @@ def on_all_rows(
         return replace(data.placed(Placement.SHARD), dim=data.dim, ndim=data.ndim)
     current_batch.used(run, node, [data])
     stacked = data.form is Form.STACKED
-    known = run.facts.regrouped.get(node)
+    known = run.facts.rows.regrouped.get(node)
     dims = (known.dims if known is not None else frozenset()) | {data.dim}
-    run.facts.regrouped[node] = Regrouped(run.site(node), rows, stacked, dims)
+    run.facts.rows.regrouped[node] = Regrouped(run.site(node), rows, stacked, dims)
     placed = replace(data.placed(Placement.SHARD), dim=data.dim)
     return replace(placed, form=Form.STACKED) if stacked else placed
 
@@ -248,7 +248,7 @@ def split_beside(
         if own is None or gathered is None or gathered.form is not Form.GATHERED or gathered.flat:
             continue  # a slice has fewer rows
         if own.placement is Placement.SHARD and own.dim == gathered.dim == 0:
-            run.facts.given_back[shown] = own.loaders
+            run.facts.loading.given_back[shown] = own.loaders
             return True
     return False
 

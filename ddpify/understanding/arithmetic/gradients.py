@@ -45,7 +45,7 @@ def read(run: RunState, node: cst.Attribute, atom: Atom) -> None:
     alike = isinstance(atom, Data) and not atom.placement.local  # as large as a batch, say
     whole = alike or isinstance(atom, (Number, ReplicatedTensor))
     if whole and run.in_batch_loop() and _requires_gradient(run.module.structure, node.value):
-        run.facts.loose_gradients.setdefault(node, run.site(node))
+        run.facts.gradients.loose_gradients.setdefault(node, run.site(node))
 
 
 def _note_rows(run: RunState, node: cst.Attribute, rows: Data) -> None:
@@ -56,7 +56,7 @@ def _note_rows(run: RunState, node: cst.Attribute, rows: Data) -> None:
     scaled = (one for one in alike if not _is_free_of_scale(structure, one))
     written = [one for one in scaled if in_place_writes.is_written(structure, one)]
     if not written:
-        run.facts.row_gradients.setdefault(node, run.site(node))
+        run.facts.gradients.row_gradients.setdefault(node, run.site(node))
     elif not any(_is_normalised(structure, one) for one in written):
         run.demand(
             node,
@@ -90,9 +90,9 @@ def of_inputs(
         return value(replace(rows[0], definition_sites=frozenset(), form=Form.PIECES))
     shown = argument(node, "outputs", 0) if isinstance(node, cst.Call) else None
     if shown is not None and any(a.reduced for a in held) and not run.frames_forward():
-        run.facts.scaled_losses.setdefault(shown.value, run.site(shown.value))
+        run.facts.gradients.scaled_losses.setdefault(shown.value, run.site(shown.value))
         if run.no_grad:
-            run.facts.scaled_without_graph.add(shown.value)
+            run.facts.gradients.scaled_without_graph.add(shown.value)
         return value(replace(rows[0], definition_sites=frozenset(), form=Form.PIECES))
     return None
 
@@ -105,7 +105,7 @@ def of_others(run: RunState, node: cst.BaseExpression, outputs: Value, inputs: V
     of_batch = any(isinstance(a, Data) and (a.placement.local or a.reduced) for a in outputs.atoms)
     alike = any(isinstance(a, (Number, ReplicatedTensor)) for a in deep_atoms(inputs))
     if of_batch and alike and run.in_batch_loop():
-        run.facts.loose_gradients.setdefault(node, run.site(node))
+        run.facts.gradients.loose_gradients.setdefault(node, run.site(node))
 
 
 def _is_free_of_scale(structure: Structure, node: cst.CSTNode) -> bool:

@@ -68,8 +68,8 @@ def changed(
         run.demand(shown, value(*(d for d in one.data if d.counting)), uses.POSITIONS)
     others = tuple(shown for shown, one in given if _is_rows(one))
     named = in_place and isinstance(target, (cst.Name, cst.Attribute))
-    known = run.facts.regrouped[node]
-    run.facts.regrouped[node] = replace(known, others=others, in_place=named)
+    known = run.facts.rows.regrouped[node]
+    run.facts.rows.regrouped[node] = replace(known, others=others, in_place=named)
     for shown, one in given:
         unlike = (d for d in one.data if d.placement in _PICKED or d.placement.partial)
         run.demand(shown, value(*unlike), uses.A_CHANGE)

@@ -25,7 +25,7 @@ def note(run: RunState, node: cst.BaseExpression, data: Data, dim: object) -> No
     unsure = dim == -1 and data.dim == 0 == data.ndim
     seen = rows and unsure and not run.collating and not run.frames_forward()
     if seen and (_is_added_up(run, node) or any(_is_added_up(run, n) for n in _named(run, node))):
-        run.facts.last_sizes.setdefault(node, run.site(node))
+        run.facts.sizes.last_sizes.setdefault(node, run.site(node))
 
 
 def _named(run: RunState, node: cst.CSTNode) -> Iterator[cst.CSTNode]:

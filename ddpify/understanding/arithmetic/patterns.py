@@ -72,7 +72,7 @@ def function(
         return None
     for _, held in pattern.lengths:
         for data in tensor_sizes.counts(held):
-            run.facts.shape_uses.update(data.definition_sites)
+            run.facts.sizes.shape_uses.update(data.definition_sites)
     copied = _for_each_row(pattern, args[0])
     return copied or _applied(run, node, args, pattern)
 

@@ -109,7 +109,7 @@ def _was_rows(run: RunState, shown: cst.BaseExpression) -> bool:
     """Whether an expression gives a rank's rows, or gave them before it was gathered."""
     held = [*run.seen(shown).atoms]
     if shown in run.choices.reduced:
-        held += run.facts.reduced.get(shown, ())
+        held += run.facts.reductions.reduced.get(shown, ())
     return any(map(_is_rows, held))
 
 

@@ -64,7 +64,7 @@ def call(
         return value(padded)
     told = "total_length" in kwargs or len(args) > _TOTAL_LENGTH
     if rows.form is Form.PACKED and not told and isinstance(node, cst.Call):
-        run.facts.padded.setdefault(node, run.site(node))
+        run.facts.rows.padded.setdefault(node, run.site(node))
     return value(Tup((value(padded), value(rows.placed(rows.placement)))))
 
 
@@ -82,7 +82,7 @@ def _note_lengths(
     dim = 0 if first.constant() is True else 1
     code = f"{code_of(shown)}.size({dim})" if dotted(shown) is not None else ""
     current_batch.used(run, node, [rows])
-    run.facts.lengths.setdefault(lengths, States(run.site(lengths), 0, code))
+    run.facts.rows.lengths.setdefault(lengths, States(run.site(lengths), 0, code))
 
 
 def _of_global_batches(run: RunState, short: str, args: list[Value], kwargs: Keywords) -> Value:
@@ -147,7 +147,7 @@ def note_states(
     # Without a dimension and a size, an LSTM's two states cannot be told from two rows.
     if (dim or code) and any(isinstance(a, Number) for a in held):
         current_batch.used(run, node, [rows])
-        run.facts.states.setdefault(shown, States(run.site(shown), dim, code))
+        run.facts.rows.states.setdefault(shown, States(run.site(shown), dim, code))
 
 
 def _rows_code(shown: cst.BaseExpression, rows: Data, layer: Instance) -> str:

@@ -34,7 +34,7 @@ def by_positions(run: RunState, node: cst.Subscript, rows: Data, index: Value) -
     if not plain or others or not isinstance(first.slice, cst.Index) or not run.module.editable:
         return None
     current_batch.used(run, node, [rows])
-    run.facts.taken_rows[node] = run.site(node)
+    run.facts.rows.taken_rows[node] = run.site(node)
     return replace(rows, definition_sites=frozenset(), form=Form.MASKED, ndim=0)
 
 

@@ -154,7 +154,7 @@ def pieces(run: RunState, rows: Value, sizes: Value) -> Value:
 
     What was taken for picked rows are several tensors of rows then, in a list that a loader gave.
     """
-    run.facts.shape_uses.update(
+    run.facts.sizes.shape_uses.update(
         b for data in tensor_sizes.counts(sizes) for b in data.definition_sites
     )
     return value(*(_piece(one) for one in rows.data))
@@ -390,7 +390,7 @@ def _index_rows(
     bounds.count_parts(run, node)
     picked_from = frozenset({node.value})  # where the whole batch could be gathered
     for one in index.positions:
-        run.facts.positions.setdefault(node.value, set()).update(one.definition_sites)
+        run.facts.rows.positions.setdefault(node.value, set()).update(one.definition_sites)
     return replace(
         atom.placed(Placement.ROWS),
         definition_sites=picked_from,
@@ -502,7 +502,7 @@ def _note_slice(run: RunState, node: cst.Subscript) -> None:
     if not isinstance(part_, cst.Slice) or not bounds.counted_in(run, part_):
         return  # along another dimension
     if run.module.editable and bounds.is_counted(run, part_.upper):
-        draw = run.facts.counted_slices.setdefault(node, Draw(run.site(node)))
+        draw = run.facts.random.counted_slices.setdefault(node, Draw(run.site(node)))
         draw.counts = bounds.counted_in(run, part_)
         current_batch.used(run, node, bounds.counted(run, node))
         return

@@ -112,7 +112,7 @@ def _repeated(run: RunState, left: Value, right: Value) -> Value | None:
         plain = bool(lists) and len(lists) == len(listed.atoms)
         counts = [d for d in times.data if d.placement is Placement.COUNT]
         if plain and counts and not any(a.elements.data for a in lists):
-            run.facts.shape_uses.update(
+            run.facts.sizes.shape_uses.update(
                 definition_site for data in counts for definition_site in data.definition_sites
             )
             return value(tensor_sizes.rows_as_many(counts[0]))
@@ -196,7 +196,7 @@ def _pair(
         return value(replace(base.placed(Placement.REPLICATE), loaders=loaders, form=Form.GATHERED))
     note_used_on_rows(run, held)
     if placement is Placement.PER_COUNT and b is Placement.COUNT and right[1] is not None:
-        run.facts.divisors.setdefault(right[0], set()).update(right[1].loaders)
+        run.facts.sizes.divisors.setdefault(right[0], set()).update(right[1].loaders)
     if placement is not None:
         made = _result(operator, base, placement, left[1], right[1])
         result = replace(made, names=_names(left, right))
@@ -310,7 +310,7 @@ def note_used_unseen(run: RunState, node: cst.CSTNode, given: Iterable[Value]) -
 
 def _note_reduced(run: RunState, held: Iterable[Data]) -> None:
     numbers = (d for d in held if d.reduced and d.one_each)  # others are known at run time
-    run.facts.used_on_rows.update(site for d in numbers for site in d.definition_sites)
+    run.facts.reductions.used_on_rows.update(site for d in numbers for site in d.definition_sites)
 
 
 def definition_sites(data: Data | None) -> frozenset[cst.BaseExpression]:
@@ -481,7 +481,7 @@ def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Val
         run.demand(node, value(*one.positions), uses.A_COMPARISON)
         for data in one.data:
             if with_zero and (data.placement is Placement.COUNT or is_never_zero(run, data)):
-                run.facts.shape_uses.update(data.definition_sites)  # no rank is without a row
+                run.facts.sizes.shape_uses.update(data.definition_sites)  # no rank is without a row
             elif not data.placement.partial:
                 shards.append(data)
             elif not own:

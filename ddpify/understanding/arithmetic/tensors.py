@@ -411,7 +411,7 @@ def _in_forward(
         if mixed is not None:
             return mixed
     if over_all or mixes_rows(name, data, rest, kwargs):
-        run.facts.statistics.setdefault(node, run.site(node))
+        run.facts.forwards.statistics.setdefault(node, run.site(node))
     return None
 
 
@@ -557,7 +557,7 @@ def _one(
     if name in transpositions.TRANSPOSING and not data.opaque and data.dim != NO_ROWS:
         return across_samples.coupled(run, node, operand, data)
     if name == "squeeze" and not run.collating:
-        run.facts.squeezes.setdefault(node, (run.site(node), data.dim))
+        run.facts.sizes.squeezes.setdefault(node, (run.site(node), data.dim))
         data = replace(data, one_each=dimensions.may_leave_one_each(data, 1))
     if name == "squeeze" and data.form in (Form.STATE, Form.STATES):
         return value(
@@ -584,7 +584,7 @@ def _one(
         return value(data.placed(Placement.REPLICATE))
     if name in OVER_A_DIMENSION:
         if may_mix_rows(name, data, rest, kwargs):
-            run.facts.unsure_dimensions.setdefault(node, run.site(node))
+            run.facts.sizes.unsure_dimensions.setdefault(node, run.site(node))
         inside = run.frames_forward()
         in_forward = _in_forward(run, node, name, operand, data, rest, kwargs) if inside else None
         if in_forward is not None:

@@ -30,7 +30,7 @@ def cut(run: RunState, node: cst.Subscript, rows: Data, part: cst.BaseSlice) -> 
     if not isinstance(part, cst.Slice) or part.upper is None or not _is_cuttable(run, node, rows):
         return None
     if node not in run.choices.cuts:
-        run.facts.cuttable[node.value] = run.site(node)
+        run.facts.batches.cuttable[node.value] = run.site(node)
         return None
     scope = run.module.function(node) or run.module.tree
     source = run.instance(scope, run.module, f"{joint_loaders.CUT} {code_of(part.upper)}")

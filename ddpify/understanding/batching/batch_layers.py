@@ -64,7 +64,7 @@ _APART = (Form.TENSOR, *SEVERAL_TENSORS, Form.YIELDED, Form.MASKED, Form.STATE)
 def expect(run: RunState, one: Value, dim: int) -> None:
     """A layer says along which dimension it takes the batch."""
     for atom in replicated_tensors(one):
-        told = run.facts.confirmed if atom.dim == dim else run.facts.refuted
+        told = run.facts.by_hand.confirmed if atom.dim == dim else run.facts.by_hand.refuted
         told.update(
             (definition_site, atom.dim_at_definition) for definition_site in atom.definition_sites
         )
@@ -92,7 +92,7 @@ def _through(run: RunState, target: Instance, taken: Value | None) -> Value | No
         return None
     for atom in replicated_tensors(taken) if _LINEAR in _first_kinds(target) else ():
         if atom.last:
-            run.facts.refuted.update(
+            run.facts.by_hand.refuted.update(
                 (definition_site, atom.dim_at_definition)
                 for definition_site in atom.definition_sites
             )
@@ -122,7 +122,7 @@ def _note_masks(
         for definition_site in atom.definition_sites
     }
     masks = (atom for place in places for atom in replicated_tensors(given.get(place, UNKNOWN)))
-    run.facts.without_rows.update(
+    run.facts.by_hand.without_rows.update(
         definition_site
         for atom in masks
         for definition_site in atom.definition_sites - definition_sites

@@ -89,7 +89,7 @@ def note_indices(run: RunState, node: cst.Subscript) -> None:
             break
         index = run.seen(part.value) if isinstance(part, cst.Index) else UNKNOWN
         if place > max(DIMENSIONS):
-            run.facts.without_rows.update(
+            run.facts.by_hand.without_rows.update(
                 definition_site
                 for atom in replicated_tensors(index)
                 for definition_site in atom.definition_sites
@@ -278,6 +278,6 @@ def joined(operands: Iterable[Operand]) -> Value | None:
 def refute(run: RunState, atom: ReplicatedTensor) -> None:
     """Note that rows cannot lie along this dimension: a model treats it as something else."""
     if run.frames_forward():
-        run.facts.refuted.update(
+        run.facts.by_hand.refuted.update(
             (definition_site, atom.dim_at_definition) for definition_site in atom.definition_sites
         )

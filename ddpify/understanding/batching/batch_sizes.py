@@ -64,7 +64,7 @@ def split_where_they_meet(run: RunState, operands: list[tuple[cst.BaseExpression
     for shown, one in operands if rows and run.in_batch_loop() else ():
         sized = [a for a in one.atoms if isinstance(a, Data) and a.form is Form.SIZED]
         if any(not rows.isdisjoint(data.loaders) for data in sized):
-            run.facts.replicated_rows.setdefault(shown, run.site(shown))
+            run.facts.rows.replicated_rows.setdefault(shown, run.site(shown))
 
 
 def names_size(run: RunState, node: cst.BaseExpression) -> bool:

@@ -71,9 +71,9 @@ def yielded(run: RunState, node: cst.BaseExpression, loader: Instance) -> Value 
     run.mixes(node, *(leaf for leaf in _leaves(made) if _counts_samples(leaf)))
     layout = _layout(made)
     if layout is not None:
-        run.facts.layouts[loader] = layout
+        run.facts.loading.layouts[loader] = layout
     usual = Data(Placement.SHARD, frozenset({loader}), form=Form.YIELDED)
-    if loader in run.facts.mixed and layout is not None:
+    if loader in run.facts.loading.mixed and layout is not None:
         return _batch(made, usual, whole=True)
     behind = (is_rows(leaf) and (leaf.dim > 0 or leaf.ragged) for leaf in _leaves(made))
     return _batch(made, usual) if any(behind) else None
@@ -179,7 +179,7 @@ def joined(atom: Data, short: str, dim: object) -> Data:
 def note_numbers(run: RunState, counted: Iterable[Data]) -> None:
     """Note the loaders whose collate function counts samples: on each rank, the rank's own."""
     for data in counted if run.collating else ():
-        run.facts.numbered |= data.loaders
+        run.facts.loading.numbered |= data.loaders
 
 
 def put_together(given: Value) -> Value | None:

@@ -98,7 +98,7 @@ def _aged_collection(run: RunState, made: Instance, places: Places) -> Instance:
 
 def _is_made_for(run: RunState, rows: Data) -> bool:
     """Whether the script makes these rows for a batch that may come later."""
-    return bool(rows.names) and rows.names <= run.facts.made_replicated.keys()
+    return bool(rows.names) and rows.names <= run.facts.random.made_replicated.keys()
 
 
 def asked(run: RunState, sources: frozenset[Instance], batch: Value) -> None:
@@ -106,7 +106,7 @@ def asked(run: RunState, sources: frozenset[Instance], batch: Value) -> None:
     loops = [loop for frame in run.frames for loop in frame.loops]
     in_use = any(group.isdisjoint(sources) for loop in loops for group in loop.loaders)
     if in_use and any(owner.isdisjoint(sources) for owner in run.current_loaders):
-        run.facts.beside |= sources
+        run.facts.batches.beside |= sources
     passed(run, sources, batch)
     taken(run, sources)
 
@@ -122,7 +122,7 @@ def switched(run: RunState, statement: cst.CSTNode, loaders: frozenset[Instance]
     """Before a statement, the batch of these loaders becomes the current one, if it is not."""
     made = {one.place for one in loaders}
     if any({one.place for one in owner} != made for owner in run.current_loaders):
-        run.facts.switched.add(statement)
+        run.facts.batches.switched.add(statement)
     taken(run, loaders)
 
 
@@ -147,13 +147,13 @@ def used(run: RunState, node: cst.CSTNode, rows: Iterable[Data]) -> None:
         shown = run.no_grad and data.placement is Placement.SHARD  # rows that nothing learns of
         if data.past and not shown:
             found = LateUse(run.site(node), data.loaders, data.loaders, run.call_path)
-            run.facts.past_batches.setdefault(node, found)
+            run.facts.batches.past_batches.setdefault(node, found)
         loaders = frozenset(one for one in data.loaders if one.role == "loader")
         made = {one.place for one in data.loaders}  # what was decided names those of earlier runs
         for owner in run.current_loaders:
             if loaders and made.isdisjoint(one.place for one in owner):
                 found = LateUse(run.site(node), loaders, owner, run.call_path)
-                run.facts.late_uses.setdefault(node, found)
+                run.facts.batches.late_uses.setdefault(node, found)
 
 
 def reduced(run: RunState, node: cst.CSTNode, parts: Iterable[Data]) -> None:
@@ -165,4 +165,4 @@ def reduced(run: RunState, node: cst.CSTNode, parts: Iterable[Data]) -> None:
         counted = data.ragged or data.placement is Placement.WEIGHTED
         if not counted and joint_loaders.unequal(run, data.loaders, data.loaders):
             found = LateUse(run.site(node), data.loaders, data.loaders)
-            run.facts.two_sizes.setdefault(node, found)
+            run.facts.batches.two_sizes.setdefault(node, found)

@@ -192,9 +192,9 @@ def enter(
         if held:
             tested = run.modes.at(run.facts, run.site(node), model) is False
             entry = Entry(run.site(node), not run.no_grad, tested, tuple(held), model)
-            run.facts.entries.setdefault((node, position), entry)
+            run.facts.by_hand.entries.setdefault((node, position), entry)
             if entry.training and any(loop.loaders for f in run.frames for loop in f.loops):
-                run.facts.beside_loaders.setdefault(node, entry.site)
+                run.facts.by_hand.beside_loaders.setdefault(node, entry.site)
     return [held for _, held in named]
 
 
@@ -203,7 +203,7 @@ def _note_together(run: RunState, operands: list[Operand]) -> None:
     rows = [d for _, held in operands for d in held.data if d.placement is Placement.SHARD]
     places = frozenset(source.site for data in rows for source in data.loaders)
     if len(places) > 1:
-        run.facts.entered_together.add(places)
+        run.facts.by_hand.entered_together.add(places)
 
 
 def _perhaps(run: RunState, held: Value, shown: cst.BaseExpression) -> Value:
@@ -233,7 +233,7 @@ def meet(
         return
     for shown, held in operands:
         if unseen and shards[0].dim > 0 and replicated_tensors(held):
-            run.facts.unmatched.setdefault(shown, run.site(shown))
+            run.facts.by_hand.unmatched.setdefault(shown, run.site(shown))
         elif replicated_tensors(held) or not _has_data(held):
             _split_like(run, shards[0], shown, held, surely=surely)
 
@@ -245,7 +245,9 @@ def _split_like(
         held = value(*(replace(a, flat=True) for a in replicated_tensors(possible_batch())))
     held = defined(run, held, shown)
     if shard.form is Form.STACKED and replicated_tensors(held):
-        run.facts.unmatched.setdefault(shown, run.site(shown))  # its parts would have to be split
+        run.facts.by_hand.unmatched.setdefault(
+            shown, run.site(shown)
+        )  # its parts would have to be split
         return
     mixed = shard.form is Form.INTERLEAVED
     alike = [
@@ -254,13 +256,13 @@ def _split_like(
     for atom in alike:
         places = [b for b in atom.definition_sites if surely or _is_data(run, atom, b)]
         for place in places:
-            run.facts.wanted.setdefault((place, atom.dim_at_definition), set()).update(
+            run.facts.by_hand.wanted.setdefault((place, atom.dim_at_definition), set()).update(
                 shard.loaders
             )
         if atom.flat_at_definition or (shard.flat and not atom.flat):
-            run.facts.flat.update(places)
+            run.facts.by_hand.flat.update(places)
     if replicated_tensors(held) and surely and not alike:
-        run.facts.unmatched.setdefault(shown, run.site(shown))
+        run.facts.by_hand.unmatched.setdefault(shown, run.site(shown))
 
 
 def _is_data(run: RunState, atom: ReplicatedTensor, place: cst.CSTNode) -> bool:
@@ -309,9 +311,9 @@ def split(run: RunState, node: cst.CSTNode, one: Value) -> Value:
     if node not in run.choices.batches or node in run.choices.replicated:
         return one
     if _is_split(run, one):
-        run.facts.split_before.setdefault(node, run.site(node))
+        run.facts.by_hand.split_before.setdefault(node, run.site(node))
         return one
-    run.facts.split_here.add(node)
+    run.facts.by_hand.split_here.add(node)
     dim_at_definition = run.choices.batches[node]
     source = run.instance(node, run.module, _BATCH)
     run.takes_batch()

@@ -60,8 +60,8 @@ def last(run: RunState, element: Value) -> frozenset[Instance]:
 def taken_at_once(run: RunState, node: cst.CSTNode, element: Value) -> None:
     """A loop gets batches of several loaders in each round, in step with each other."""
     for pair in _side_by_side(element):
-        run.facts.in_step.add(pair)
-        run.facts.used_together.setdefault(pair, run.site(node))
+        run.facts.batches.in_step.add(pair)
+        run.facts.batches.used_together.setdefault(pair, run.site(node))
 
 
 def _side_by_side(element: Value) -> Iterator[Pair]:
@@ -86,7 +86,7 @@ def taken_besides(run: RunState, node: cst.CSTNode, element: Value) -> None:
     alike = frozenset(loader for group in taken if group & new for loader in group) | new
     for other in {loader for group in taken for loader in group} - alike:
         for loader in new:
-            run.facts.used_together.setdefault(frozenset({loader, other}), run.site(node))
+            run.facts.batches.used_together.setdefault(frozenset({loader, other}), run.site(node))
     if loops and new:
         loops[-1].loaders.append(new)
 
@@ -121,12 +121,14 @@ def combine(run: RunState, one: Data, other: Data) -> None:
     by_hand = all(source.role != "loader" for source in one.loaders | other.loaders)
     alone = len(one.loaders) == len(other.loaders) == 1
     if rows and (alone or by_hand) and one.loaders != other.loaders:
-        run.facts.combined.add(one.loaders | other.loaders)
+        run.facts.batches.combined.add(one.loaders | other.loaders)
 
 
 def same_sizes(facts: Facts, pair: Pair) -> bool:
     """Whether batches of two loaders that are used together have as many samples as each other."""
-    return pair in facts.combined or equally_large(pair, in_step=pair in facts.in_step)
+    return pair in facts.batches.combined or equally_large(
+        pair, in_step=pair in facts.batches.in_step
+    )
 
 
 def equally_large(pair: Pair, *, in_step: bool) -> bool:

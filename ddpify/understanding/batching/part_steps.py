@@ -25,7 +25,7 @@ def note(run: RunState) -> None:
         for loop in frame.loops:
             through = loop.node.iter if isinstance(loop.node, cst.For) else None
             if isinstance(through, cst.Name) and _is_a_loaders_batch(run, frame, through):
-                run.facts.part_steps.setdefault(through, Site(through, frame.module))
+                run.facts.batches.part_steps.setdefault(through, Site(through, frame.module))
 
 
 def _is_a_loaders_batch(run: RunState, frame: Frame, through: cst.Name) -> bool:

@@ -104,7 +104,7 @@ def attribute_of(run: RunState, node: cst.BaseExpression, atom: Atom, name: str)
     if isinstance(atom, Tup) and name in FIELDS and not _is_called(run, node):
         return join(*atom.items)
     if isinstance(atom, Params) and name == "grad":
-        run.facts.stepped.add(atom.owner)
+        run.facts.gradients.stepped.add(atom.owner)
         run.facts.event(atom.owner, "optimize", run.site(node))
         return REPLICATED
     if isinstance(atom, (Params, Number)) and name == "data":

@@ -102,7 +102,7 @@ def _is_of_a_model(run: RunState, node: cst.BaseExpression, rows: Data) -> bool:
     if isinstance(node, cst.Call):
         return any(object_kinds.is_model(one) for one in run.seen(node.func).of(Instance))
     named = isinstance(node, (cst.Name, cst.Attribute)) and bool(rows.names)
-    return named and rows.names <= run.facts.sharded_calls
+    return named and rows.names <= run.facts.forwards.sharded_calls
 
 
 def subscript_key(run: RunState, node: cst.Subscript) -> str:
@@ -117,7 +117,7 @@ def subscript_key(run: RunState, node: cst.Subscript) -> str:
                 if bound is not None:
                     for data in run.eval(bound).data:
                         if data.placement is Placement.COUNT and data.form is not Form.ROUNDED:
-                            run.facts.shape_uses.update(data.definition_sites)
+                            run.facts.sizes.shape_uses.update(data.definition_sites)
             constants.append(...)
     return "*" if len(constants) != 1 or constants[0] is ... else f"[{constants[0]!r}]"
 

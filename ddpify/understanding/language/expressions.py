@@ -165,7 +165,7 @@ def _of_none(run: RunState, node: cst.Comparison, number: Value) -> bool | None:
     if not number or not never or run.collating:
         return None
     for data in number.data:
-        run.facts.shape_uses.update(data.definition_sites)
+        run.facts.sizes.shape_uses.update(data.definition_sites)
     operator = node.comparisons[0].operator
     if isinstance(operator, (cst.Equal, cst.LessThanEqual, cst.LessThan)):
         return False

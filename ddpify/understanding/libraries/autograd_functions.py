@@ -48,9 +48,9 @@ def apply(
     if rows and shown and run.module.editable:
         result, alone = _tried(run, node, made, args, rows)
         if not alone:
-            run.facts.applied_to_all.add(made.node)
+            run.facts.forwards.applied_to_all.add(made.node)
             return _on_all_rows(run, node, shown, [args[number] for number in rows], result)
-    run.facts.applied.setdefault(made.node, set()).update(rows)
+    run.facts.forwards.applied.setdefault(made.node, set()).update(rows)
     if rows and run.frames_forward():
         context = [] if made.find("setup_context") else [UNKNOWN]
         for function in (made.find("forward") or UNKNOWN).of(Function):
@@ -134,8 +134,8 @@ def _on_all_rows(
     data = next(d for d in given[0].data if d.placement is Placement.SHARD)
     if rows and rows[0].dim == data.dim and rows[0].form is not Form.GATHERED:
         made = across_samples.on_all_rows(run, node, shown[0], data)
-        known = run.facts.regrouped[node]
-        run.facts.regrouped[node] = replace(known, others=tuple(shown[1:]), own_backward=True)
+        known = run.facts.rows.regrouped[node]
+        run.facts.rows.regrouped[node] = replace(known, others=tuple(shown[1:]), own_backward=True)
         return value(made)
     for expression, one in zip(shown, given, strict=True):
         run.demand(expression, value(*one.data), uses.A_STATISTIC)

@@ -92,7 +92,7 @@ def through(
     if not batch_layers.goes_along_rows(layer, args):
         return None
     if not run.module.editable and not run.collating:
-        run.facts.along_rows.setdefault(node, run.site(node))
+        run.facts.rows.along_rows.setdefault(node, run.site(node))
         return None
     above = run.module.parents[node]
     if isinstance(above, cst.Subscript) and _is_first(above):
@@ -138,9 +138,9 @@ def _split_again(run: RunState, call: cst.Call, node: cst.BaseExpression, rows: 
     """This rank's rows of what an expression around the layer's call gives for all."""
     made = across_samples.on_all_rows(run, node, call.args[0].value, rows)
     others = [one.value for one in call.args[1:] if _is_rows(run.seen(one.value))]
-    known = run.facts.regrouped.get(node)
+    known = run.facts.rows.regrouped.get(node)
     if known is not None and others:
-        run.facts.regrouped[node] = replace(known, others=tuple(others))
+        run.facts.rows.regrouped[node] = replace(known, others=tuple(others))
     return value(made)
 
 

@@ -24,7 +24,7 @@ def note_loaders(
         return
     for expression, one in argument_pairs(node, args, kwargs):
         if any(isinstance(a, Instance) and is_loader(a) for a in deep_atoms(one)):
-            run.facts.escaping_loaders.setdefault(expression, run.site(node))
+            run.facts.loading.escaping_loaders.setdefault(expression, run.site(node))
 
 
 def rows_of_all(run: RunState, node: cst.BaseExpression, first: Value) -> Value | None:
@@ -33,7 +33,7 @@ def rows_of_all(run: RunState, node: cst.BaseExpression, first: Value) -> Value 
     if not held or run.frames_forward():
         return None
     loaders = frozenset(loader for data in held for loader in data.loaders)
-    run.facts.unseen_calls.add(node)
+    run.facts.loading.unseen_calls.add(node)
     return value(replace(held[0], names=frozenset({node}), loaders=loaders))
 
 
@@ -41,5 +41,5 @@ def enter_a_model(run: RunState, given: list[Value]) -> None:
     """Remember which of the calls that gave a model its arguments got the rows of all ranks."""
     for data in (a for one in given for a in one.atoms if isinstance(a, Data)):
         for node in data.names if data.form is Form.GATHERED else ():
-            if isinstance(node, cst.Call) and node in run.facts.unseen_calls:
-                run.facts.given_back[node] = data.loaders
+            if isinstance(node, cst.Call) and node in run.facts.loading.unseen_calls:
+                run.facts.loading.given_back[node] = data.loaders

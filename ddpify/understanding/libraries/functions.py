@@ -100,7 +100,7 @@ def _update_bn(
     for atom in model.of(Instance):
         if isinstance(atom, Instance) and is_model(atom):
             training_modes.switch(run.facts, run.site(node), atom, True, surely=False)
-            run.facts.row_calls.setdefault(atom, True)
+            run.facts.forwards.row_calls.setdefault(atom, True)
     return value(Const(None))
 
 
@@ -124,7 +124,7 @@ def _autograd_grad(
     """``torch.autograd.grad(outputs, inputs)``; of parameters, they pass by what averages them."""
     inputs = args[1] if len(args) > 1 else kwargs.get("inputs", UNKNOWN)
     if any(_is_of_a_model(atom) for atom in deep_atoms(inputs)):
-        run.facts.taken_gradients.setdefault(node, run.site(node))
+        run.facts.gradients.taken_gradients.setdefault(node, run.site(node))
     outputs = args[0] if args else kwargs.get("outputs", UNKNOWN)
     handmade_batches.meet(run, argument_pairs(node, args, kwargs)[:2], surely=True)
     known = gradients.of_inputs(run, node, outputs, inputs)

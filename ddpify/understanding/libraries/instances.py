@@ -165,7 +165,7 @@ def instance_attribute(
     if is_model(atom) and name == "_modules":
         return _by_name(run, node, atom)
     if is_model(atom) and name == "module":
-        run.facts.unwraps.setdefault(node, run.site(node))
+        run.facts.runtime.unwraps.setdefault(node, run.site(node))
         return value(atom)  # what a DataParallel wrapper holds
     in_place = name.endswith("_") and not name.startswith("_")  # of a tensor: weight.mul_()
     known = in_place or name in _KNOWN_MODEL_METHODS or container_layers.adds(atom, name)
@@ -218,7 +218,7 @@ def item(atom: Instance) -> Value:
 def iterate(run: RunState, node: cst.BaseExpression, atom: Instance) -> Value:
     """What a loop over a library or project object gets."""
     if is_loader(atom):
-        run.facts.iterated.add(atom)
+        run.facts.loading.iterated.add(atom)
         _run_samplers(run, node, atom)
         if _is_replicated(run, atom):
             return REPLICATED
@@ -267,7 +267,7 @@ def _run_samplers(run: RunState, node: cst.BaseExpression, loader: Instance) -> 
 
 def _is_replicated(run: RunState, loader: Instance) -> bool:
     """Whether a loader is replicated, by decision or as the script says."""
-    stated = run.choices.stated and run.facts.shared.get(loader) != SHARDED
+    stated = run.choices.stated and run.facts.runtime.shared.get(loader) != SHARDED
     return stated or loader.site in run.choices.replicated
 
 
@@ -316,7 +316,7 @@ def library_model(
         return held
     made = library_object(run, node, name, args, kwargs)
     if run.frames_forward() and not run.collating and container_layers.draws_weights(name):
-        run.facts.made_in_forward.setdefault(node, run.site(node))
+        run.facts.forwards.made_in_forward.setdefault(node, run.site(node))
     for atom in made.of(Instance):
         run.facts.models[atom] = None
         run.facts.event(atom, "make", run.site(node))

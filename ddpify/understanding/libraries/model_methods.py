@@ -105,9 +105,9 @@ def _register_buffer(run: RunState, model: Instance, name: object) -> None:
 def _note_hook(run: RunState, node: cst.BaseExpression, name: str) -> None:
     """Of a parameter, or of a layer that stands for its own (``layer.weight``)."""
     if name == "register_hook":
-        run.facts.gradient_hooks.setdefault(node, run.site(node))
+        run.facts.gradients.gradient_hooks.setdefault(node, run.site(node))
     if name == "register_post_accumulate_grad_hook":
-        run.facts.accumulation_hooks.setdefault(node, run.site(node))
+        run.facts.gradients.accumulation_hooks.setdefault(node, run.site(node))
 
 
 def of_parameters(  # type: ignore[no-untyped-def]

@@ -123,7 +123,7 @@ def opaque(
     for expression, one in operands:
         for data in local_data(one):
             if data.placement is Placement.COUNT:
-                run.facts.shape_uses.update(data.definition_sites)
+                run.facts.sizes.shape_uses.update(data.definition_sites)
             elif data.placement is Placement.SHARD:
                 shards.append(data)
             elif (
@@ -259,7 +259,7 @@ def _note_all_rows(
     """Note a layer with weights that works on the rows of all ranks, in a forward."""
     held = any(isinstance(a, Data) and a.form is Form.GATHERED for one in args for a in one.atoms)
     if held and run.frames_forward() and target.kind.startswith(_WITH_WEIGHTS):
-        run.facts.on_all_rows.setdefault(node, run.site(node))
+        run.facts.forwards.on_all_rows.setdefault(node, run.site(node))
 
 
 _WITH_WEIGHTS = ("torch.nn.Conv", "torch.nn.Linear", "torch.nn.Bilinear", "torch.nn.Sequential")

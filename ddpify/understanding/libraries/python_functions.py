@@ -408,7 +408,7 @@ def _eval(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
 def _cycle(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     made = _iter(run, node, args)
     if any(joint_loaders.sources(held.elements) for held in made.of(Instance)):
-        run.facts.cycled.setdefault(node, run.site(node))
+        run.facts.batches.cycled.setdefault(node, run.site(node))
     return made
 
 

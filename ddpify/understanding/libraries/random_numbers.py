@@ -136,7 +136,7 @@ def of_a_batchs_size(run: RunState, node: cst.BaseExpression) -> Value | None:
     loaders = batch_sizes.sized_like(run, node)
     if not loaders or not run.module.editable:
         return None
-    run.facts.made_replicated.setdefault(node, run.site(node))
+    run.facts.random.made_replicated.setdefault(node, run.site(node))
     rows = Data(Placement.SHARD, loaders)
     current_batch.used(run, node, [rows])
     return value(rows)
@@ -159,14 +159,14 @@ def _drawn(
     first = receiver or next(iter(parts), None)
     if first is None:
         if name in _LIKE and run.in_batch_loop() and node.args and run.seen(node.args[0].value):
-            run.facts.drawn_replicated.setdefault(node, run.site(node))
+            run.facts.random.drawn_replicated.setdefault(node, run.site(node))
         _note_replicated(run, node)
         return None
     if run.collating:  # in the rank's own stream
         return value(_rows(first, parts))
-    draw = run.facts.draws.setdefault(node, Draw(run.site(node), first.dim, shared=shared))
+    draw = run.facts.random.draws.setdefault(node, Draw(run.site(node), first.dim, shared=shared))
     draw.inside.add(_models(run))
-    run.facts.drawn_through.setdefault(node, set()).add(run.call_path)
+    run.facts.random.drawn_through.setdefault(node, set()).add(run.call_path)
     if receiver is not None:
         if name in _FILLING:
             draw.filled = receiver.node
@@ -175,7 +175,7 @@ def _drawn(
     for part in parts:
         _add(_kind(draw, part, name), part.node)
         if part.data.placement is Placement.COUNT:
-            run.facts.shape_uses.update(part.data.definition_sites)
+            run.facts.sizes.shape_uses.update(part.data.definition_sites)
     rows = value(_rows(first, [*parts, *([receiver] if receiver else [])]))
     current_batch.used(run, node, rows.data)
     mixed = bool(draw.given) and draw.dim > 0
@@ -204,13 +204,13 @@ def _positions(run: RunState, node: cst.Call, name: str) -> Value | None:
     shared_in_forward(run, node)
     lengths = [part for size in sizes for part in parts_in(run, size, 0, 0)]
     counts = [d for n in counted for d in run.seen(n).data]
-    run.facts.shape_uses.update(
+    run.facts.sizes.shape_uses.update(
         definition_site for data in counts for definition_site in data.definition_sites
     )
     if counts and lengths and all(part.data.placement is Placement.COUNT for part in lengths):
         current_batch.used(run, node, counts)
         shown = [*counted, *(part.node for part in lengths)]
-        run.facts.orders.setdefault(node, Draw(run.site(node), counts=shown))
+        run.facts.random.orders.setdefault(node, Draw(run.site(node), counts=shown))
         return value(replace(counts[0].placed(Placement.SHARD), form=Form.PERMUTATION))
     for limit in counted:
         run.demand(limit, run.seen(limit), uses.ROWS_OF_ALL)
@@ -220,7 +220,7 @@ def _positions(run: RunState, node: cst.Call, name: str) -> Value | None:
 def shared_in_forward(run: RunState, node: cst.CSTNode) -> None:
     """Note positions that all ranks must draw alike, where each draws from a stream of its own."""
     if run.frames_forward() and isinstance(node, cst.Call):
-        run.facts.shared_draws[node] = run.site(node)
+        run.facts.random.shared_draws[node] = run.site(node)
 
 
 def _is_total(atom: Atom) -> bool:
@@ -230,9 +230,9 @@ def _is_total(atom: Atom) -> bool:
 def _note_replicated(run: RunState, node: cst.Call) -> None:
     """Note the way to a draw of replicated values, where there may be a current batch."""
     known = any(run.seen(argument.value).atoms for argument in node.args)
-    split = run.facts.iterated or run.choices.batches  # by a loader, or by hand
+    split = run.facts.loading.iterated or run.choices.batches  # by a loader, or by hand
     if known and split and run.meets_split_batches():
-        run.facts.drawn_replicated_through.setdefault(node, set()).add(run.call_path)
+        run.facts.random.drawn_replicated_through.setdefault(node, set()).add(run.call_path)
 
 
 def _kind(draw: Draw, part: Part, name: str) -> list[cst.BaseExpression]:

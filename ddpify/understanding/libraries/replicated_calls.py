@@ -31,21 +31,25 @@ def note(
     local = [a for one in given for a in deep_atoms(one) if _is_local(a)]
     if local:
         rowwise = all(_is_rows(a) for a in local) and all(_is_rows(a) for a in result.atoms)
-        run.facts.row_calls[model] = run.facts.row_calls.get(model, True) and rowwise
-        run.facts.replicated_calls.pop(node, None)
-        run.facts.sharded_calls.add(node)
+        run.facts.forwards.row_calls[model] = (
+            run.facts.forwards.row_calls.get(model, True) and rowwise
+        )
+        run.facts.forwards.replicated_calls.pop(node, None)
+        run.facts.forwards.sharded_calls.add(node)
         if run.modes.at(run.facts, run.site(node), model) is not False:
-            run.facts.trained_by_rows.add(model)
-    elif node not in run.facts.sharded_calls:
+            run.facts.forwards.trained_by_rows.add(model)
+    elif node not in run.facts.forwards.sharded_calls:
         on_all = _trains_on_all(run, model, given)
         on_all = on_all and not is_loss_of_a_model(run.facts, node, given, result)
         if not on_all and not run.in_batch_loop():
             return
-        known = run.facts.replicated_calls.get(node)
+        known = run.facts.forwards.replicated_calls.get(node)
         models = (known.models if known else frozenset()) | {model}
         gathered = on_all or (known is not None and known.gathered)
         in_loop = run.in_batch_loop() or (known is not None and known.in_loop)
-        run.facts.replicated_calls[node] = ReplicatedCall(run.site(node), models, gathered, in_loop)
+        run.facts.forwards.replicated_calls[node] = ReplicatedCall(
+            run.site(node), models, gathered, in_loop
+        )
 
 
 def _is_local(atom: Atom) -> bool:
@@ -73,7 +77,7 @@ def is_loss_of_a_model(facts: Facts, node: cst.CSTNode, given: list[Value], resu
         return False
     names = {name for one in given for atom in one.of(Data) for name in atom.names}
     names |= {argument.value for argument in node.args} if isinstance(node, cst.Call) else set()
-    return any(part in facts.sharded_calls for name in names for part in walk(name))
+    return any(part in facts.forwards.sharded_calls for name in names for part in walk(name))
 
 
 def _is_rows(atom: Atom) -> bool:

@@ -84,7 +84,7 @@ def bind(run: RunState, call: cst.BaseExpression, result: Value) -> None:
 
 
 def _bind(run: RunState, name: cst.Name, call: cst.BaseExpression, result: Value) -> None:
-    of_all = call in run.facts.regrouped
+    of_all = call in run.facts.rows.regrouped
     held = value(*(_held(atom, of_all=of_all) for atom in result.atoms))
     run.facts.record(name, held)
     run.bind(name.value, held)

@@ -63,7 +63,7 @@ def _loader(how: str) -> Callable[..., Value]:
         made = made or [run.instance(node, run.module, _LOADER)]
         for twin in made:
             twin.role = "loader"
-            run.facts.shared[twin] = how
+            run.facts.runtime.shared[twin] = how
             if twin not in run.facts.loaders:
                 run.facts.loaders.append(twin)
         return value(*made)
@@ -116,7 +116,7 @@ def _reduction(
 ) -> Value:
     given = _first(args, kwargs, "x")
     if given.data:
-        run.facts.reduced.setdefault(node, set()).update(given.data)
+        run.facts.reductions.reduced.setdefault(node, set()).update(given.data)
     return definition_sites.reduced(given)
 
 
@@ -169,7 +169,7 @@ def _wrap(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Ke
         if sharded:
             run.facts.event(model, "shard", run.site(node))
         run.facts.event(model, "wrap", run.site(node))
-        run.facts.wrapped.setdefault(model, run.site(node))
+        run.facts.runtime.wrapped.setdefault(model, run.site(node))
     return held
 
 

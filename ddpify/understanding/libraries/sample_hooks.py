@@ -68,14 +68,14 @@ def _note(
         return
     run.undo_tried()
     run.reads_change = changed
-    run.facts.sample_hooks.setdefault(node, SampleHook(run.site(node), gradient, dim))
+    run.facts.forwards.sample_hooks.setdefault(node, SampleHook(run.site(node), gradient, dim))
     replicated = [_gathered(one) for one in given]
     if any(hook.of(Function, Bound)):
         made = run.call(node, hook, replicated, {})
         held = [a for a in made.atoms if isinstance(a, Data)]
         rowless = bool(held) and all(a.reduced for a in held)
-        known = run.facts.sample_hooks[node]
-        run.facts.sample_hooks[node] = replace(known, rowless=known.rowless or rowless)
+        known = run.facts.forwards.sample_hooks[node]
+        run.facts.forwards.sample_hooks[node] = replace(known, rowless=known.rowless or rowless)
 
 
 def _gathered(one: Value) -> Value:

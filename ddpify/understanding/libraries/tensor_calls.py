@@ -314,7 +314,7 @@ def _sized(run: RunState, node: cst.BaseExpression, short: str, counts: list[Dat
         bounds.count_sizes(run, given)
         return value(Data(Placement.REPLICATE, form=Form.GATHERED))
     for data in counts:
-        run.facts.shape_uses.update(data.definition_sites)
+        run.facts.sizes.shape_uses.update(data.definition_sites)
     shown = list(local_sizes.parts_of(run, node, short)) if isinstance(node, cst.Call) else []
     sizes = [part for part in shown if part.data.placement is Placement.COUNT]
     made = replace(counts[0].placed(Placement.SHARD), dim=sizes[0].dim if sizes else 0)
@@ -322,7 +322,7 @@ def _sized(run: RunState, node: cst.BaseExpression, short: str, counts: list[Dat
     if short in ("randperm", "permutation"):
         counted = [part.node for part in sizes]
         current_batch.used(run, node, counts)
-        run.facts.orders.setdefault(node, Draw(run.site(node), counts=counted))
+        run.facts.random.orders.setdefault(node, Draw(run.site(node), counts=counted))
         if short == "randperm":
             random_numbers.shared_in_forward(run, node)
         made = replace(made, form=Form.PERMUTATION)
@@ -489,7 +489,7 @@ def _rows_joined(
     first, sources = inner[0], frozenset(loader for d in inner for loader in d.loaders)
     placed = replace(first.placed(first.placement), loaders=sources)
     unequal = joint_loaders.unequal(run, sources, sources)
-    run.facts.joined |= sources if unequal else set()
+    run.facts.batches.joined |= sources if unequal else set()
     if unequal or any(d.ragged for d in inner):
         placed = replace(placed, form=Form.MASKED)
     if all(d.counting for d in inner):

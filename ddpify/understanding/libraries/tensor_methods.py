@@ -263,7 +263,7 @@ def _note_sizes(run: RunState, one: Value) -> None:
     """Note where numbers of rows come from that are used as sizes."""
     for data in one.data:
         if data.placement is Placement.COUNT:
-            run.facts.shape_uses.update(data.definition_sites)
+            run.facts.sizes.shape_uses.update(data.definition_sites)
 
 
 def _sizes(run: RunState, one: Value) -> Value:
@@ -276,7 +276,7 @@ def _own_size(run: RunState, node: cst.BaseExpression, args: list[Value]) -> lis
     """The arguments of a view whose first size is named as the loader's: that of its rows."""
     simple = isinstance(node, cst.Call) and node.args and dotted(_receiver(node)) is not None
     if simple and run.module.editable and batch_sizes.names_size(run, node.args[0].value):  # type: ignore[attr-defined]
-        run.facts.named_sizes.setdefault(node, run.site(node))
+        run.facts.sizes.named_sizes.setdefault(node, run.site(node))
         return [value(Const(-1)), *args[1:]]
     return args
 
@@ -288,7 +288,7 @@ def backward(
     _, known = run.facts.backwards.get(node, (None, UNKNOWN))
     run.facts.backwards[node] = (run.site(node), join(known, loss))
     if run.running_entry:
-        run.facts.reached_backwards.add(node)
+        run.facts.gradients.reached_backwards.add(node)
     part_steps.note(run)
     run.demand(receiver, loss, uses.BACKWARD)
     for data in loss.of(Data):
@@ -324,7 +324,7 @@ def of_plain(  # type: ignore[no-untyped-def]
     for _, one in operands[1:]:
         for data in one.data:
             if data.placement is Placement.COUNT:
-                run.facts.shape_uses.update(data.definition_sites)
+                run.facts.sizes.shape_uses.update(data.definition_sites)
                 return value(data.placed(Placement.SHARD))
     return tensors.function(run, node, name, operands, kwargs, args)
 
@@ -334,6 +334,6 @@ def _repeated(run: RunState, name: str, args: list[Value]) -> Value | None:
     for dim, one in enumerate(args if name in _COPYING else ()):
         for data in one.data:
             if data.placement is Placement.COUNT or tensor_sizes.is_own_number(data):
-                run.facts.shape_uses.update(data.definition_sites)
+                run.facts.sizes.shape_uses.update(data.definition_sites)
                 return value(replace(tensor_sizes.rows_as_many(data), dim=dim))
     return None

@@ -10,13 +10,13 @@ def mixes(learned: Facts) -> bool:
 
     Of sums and means in files that are converted, the results tell.
     """
-    unseen = [one for one in learned.statistics.values() if not one.module.editable]
+    unseen = [one for one in learned.forwards.statistics.values() if not one.module.editable]
     found = (
         learned.demands,
-        learned.regrouped,
-        learned.taken_rows,
-        learned.along_rows,
-        learned.given_back,
-        learned.unsure_dimensions,
+        learned.rows.regrouped,
+        learned.rows.taken_rows,
+        learned.rows.along_rows,
+        learned.loading.given_back,
+        learned.sizes.unsure_dimensions,
     )
     return bool(unseen) or any(found)

@@ -94,7 +94,7 @@ def count_sizes(run: RunState, sizes: Iterable[cst.BaseExpression]) -> None:
         for data in run.seen(size).data:
             if data.placement is Placement.COUNT:
                 before = data.definition_sites if data.form is not Form.ROUNDED else ()
-                run.facts.shape_uses.update(before)  # of this rank's rows
+                run.facts.sizes.shape_uses.update(before)  # of this rank's rows
                 run.demand(size, value(data), uses.ROWS_OF_ALL)
 
 

@@ -361,7 +361,7 @@ def test_a_name_that_is_given_already_is_no_decision(tmp_path: Path) -> None:
     assert plan.choices.named
     # As where a name does not settle whose batch it is: the line is still out of turn.
     plan.facts = interpret(project, replace(plan.choices, named={}))
-    assert plan.facts.late_uses
+    assert plan.facts.batches.late_uses
     assert not switch_batches(plan)
 
 

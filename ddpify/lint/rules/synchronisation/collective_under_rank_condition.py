@@ -98,7 +98,7 @@ def _loops(script: Script) -> Iterator[Finding]:
     """Loops over loaders of ddpify's runtime, whose ranks agree on the order at each start."""
     for loop in script.structure.all(cst.For):
         if script.control.rank_guards(loop) and any(
-            one in script.facts.shared for one in script.loaders_in(loop.iter)
+            one in script.facts.runtime.shared for one in script.loaders_in(loop.iter)
         ):
             yield Finding(
                 loop.iter,

@@ -120,7 +120,7 @@ def _losses(script: Script) -> Iterator[Finding]:
 def _mistaken(script: Script) -> Iterator[Finding]:
     """Sums that ddpify's runtime is told to average, and means that it is told to add up."""
     dd = runtime(script) or "dd"
-    for node, given in script.facts.reduced.items() if script.has_runtime else ():
+    for node, given in script.facts.reductions.reduced.items() if script.has_runtime else ():
         if script.owners.get(node) is not script.module or any(one.opaque for one in given):
             continue
         placements = {one.placement for one in given}

@@ -1,0 +1,66 @@
+"""Loaders, and their batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from ddpify.records import record
+from ddpify.understanding.facts.places import Calls, Site
+from ddpify.understanding.values import Instance
+
+# The dimension of a batch's rows: one for all of it, or one for each part of a tuple or of a
+# dictionary. None is for a part that has no rows.
+Dimensions = int | None
+Layout = tuple[Dimensions, ...] | dict[str, Dimensions]
+
+
+@record
+class LateUse:
+    """A use of a batch of ``loaders`` while one of the loaders ``current_loaders`` has come after
+    it.
+    """
+
+    site: Site
+    loaders: frozenset[Instance]
+    current_loaders: frozenset[Instance]
+    calls: Calls = ()
+
+
+@dataclass(repr=False, slots=True)
+class Loading:
+    """How loaders put samples together, who goes through them, and who else gets them."""
+
+    # Loaders whose collate function is understood: the dimension of the rows, of all or each part.
+    layouts: dict[Instance, Layout] = field(default_factory=dict)
+    numbered: set[Instance] = field(default_factory=set)
+    # Loaders whose collate function lets the samples of a batch depend on each other, and where.
+    mixed: dict[Instance, Site] = field(default_factory=dict)
+    iterated: set[Instance] = field(default_factory=set)
+    # Loaders that unseen code gets.
+    escaping_loaders: dict[cst.BaseExpression, Site] = field(default_factory=dict)
+    # Calls of unseen code that take the rows of all ranks; those that give a batch back.
+    unseen_calls: set[cst.CSTNode] = field(default_factory=set)
+    given_back: dict[cst.CSTNode, frozenset[Instance]] = field(default_factory=dict)
+
+
+@dataclass(repr=False, slots=True)
+class Batches:
+    """What happens to the batches of one loader or of several, besides their use."""
+
+    # Loaders whose batches are used together, with the place; of those, the ones in step.
+    used_together: dict[frozenset[Instance], Site] = field(default_factory=dict)
+    in_step: set[frozenset[Instance]] = field(default_factory=set)
+    # Loaders whose rows are combined one by one, which works with as many of each alone.
+    combined: set[frozenset[Instance]] = field(default_factory=set)
+    beside: set[Instance] = field(default_factory=set)  # taken while others' are in use
+    joined: set[Instance] = field(default_factory=set)  # to rows of others, of another number
+    two_sizes: dict[cst.CSTNode, LateUse] = field(default_factory=dict)  # made of two batches
+    late_uses: dict[cst.CSTNode, LateUse] = field(default_factory=dict)
+    past_batches: dict[cst.CSTNode, LateUse] = field(default_factory=dict)  # the next one came
+    switched: set[cst.CSTNode] = field(default_factory=set)  # of the chosen switches, those needed
+    cuttable: dict[cst.CSTNode, Site] = field(default_factory=dict)  # by what is sliced: rows[:n]
+    cycled: dict[cst.CSTNode, Site] = field(default_factory=dict)  # itertools.cycle(loader)
+    # Loops over what a loader's batch holds, of which each round is a step of its own.
+    part_steps: dict[cst.CSTNode, Site] = field(default_factory=dict)

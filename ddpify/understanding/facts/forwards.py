@@ -1,0 +1,55 @@
+"""The forwards of models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from ddpify.records import record
+from ddpify.understanding.facts.places import Site
+from ddpify.understanding.values import Instance
+
+
+@record
+class SampleHook:
+    """A hook that gets the rows of all ranks along ``dim``, or their ``gradient``.
+
+    ``rowless``: it puts something without a row for each sample in their place.
+    """
+
+    site: Site
+    gradient: bool
+    dim: int = 0
+    rowless: bool = False
+
+
+@record
+class ReplicatedCall:
+    """A call of a model on replicated values, while there is a current batch."""
+
+    site: Site
+    models: frozenset[Instance]
+    gathered: bool  # rows of all ranks, to be trained on
+    in_loop: bool = True  # over a loader's batches, of which one is current
+
+
+@dataclass(repr=False, slots=True)
+class Forwards:
+    """What goes on in models' forwards, and which calls of them get what."""
+
+    # Calls in a model's forward that mix the samples of its batch, as ``x.mean(dim=0)`` does.
+    statistics: dict[cst.CSTNode, Site] = field(default_factory=dict)
+    # In models' forwards: rows that were gathered there, and layers that get rows of all ranks.
+    gathered_in_forward: dict[cst.CSTNode, Site] = field(default_factory=dict)
+    on_all_rows: dict[cst.CSTNode, Site] = field(default_factory=dict)
+    made_in_forward: dict[cst.CSTNode, Site] = field(default_factory=dict)  # with random weights
+    # Functions that get what goes through a layer, or the gradients of samples.
+    sample_hooks: dict[cst.CSTNode, SampleHook] = field(default_factory=dict)
+    replicated_calls: dict[cst.CSTNode, ReplicatedCall] = field(default_factory=dict)
+    sharded_calls: set[cst.CSTNode] = field(default_factory=set)
+    row_calls: dict[Instance, bool] = field(default_factory=dict)  # from rows, whether to rows
+    trained_by_rows: set[Instance] = field(default_factory=set)  # which perhaps train on a rank's
+    # Functions with a backward of their own: which arguments of their forwards are rows.
+    applied: dict[cst.CSTNode, set[int]] = field(default_factory=dict)
+    applied_to_all: set[cst.CSTNode] = field(default_factory=set)  # of those, to all ranks' rows
