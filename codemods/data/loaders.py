@@ -11,7 +11,7 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.batching import collating, stateful_datasets
-from ddpify.understanding.facts import Layout, Site
+from ddpify.understanding.facts import BatchDimensions, Site
 from ddpify.understanding.libraries.object_kinds import is_loader
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, brief, code_of
@@ -44,7 +44,7 @@ def edit(plan: Plan, edits: Edits) -> None:
     _handed(plan, edits)
 
 
-def _put_together(plan: Plan, loader: Instance) -> tuple[Layout | None, str | None]:
+def _put_together(plan: Plan, loader: Instance) -> tuple[BatchDimensions | None, str | None]:
     """Where the rows lie in batches that every rank collates in full, and why it does so."""
     mixed = plan.facts.loading.mixed.get(loader)
     if stateful_datasets.goes_on(loader):
@@ -144,7 +144,7 @@ _MAKES_EQUAL = ("pad_sequence", "pad", "max")
 _TAKES_ALL = ("sum", "min", "sorted", "reduce")
 
 
-def _padding(layout: Layout | None) -> str:
+def _padding(layout: BatchDimensions | None) -> str:
     """The arguments for batches that every rank collates in full."""
     if layout is None:
         return ""
@@ -166,7 +166,7 @@ def _mixing(mixed: Site) -> str:
     )
 
 
-def _known_layout(plan: Plan, loader: Instance, reason: str, remedy: str) -> Layout | None:
+def _known_layout(plan: Plan, loader: Instance, reason: str, remedy: str) -> BatchDimensions | None:
     """Along which dimension the rows lie in batches that every rank collates in full."""
     if collating.puts_batch_first(loader):
         return (0,)

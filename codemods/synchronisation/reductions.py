@@ -15,7 +15,7 @@ from ddpify.planning.plan import Plan, Reduction
 from ddpify.planning.refusals import Refusal, unused_losses
 from ddpify.understanding.arithmetic import denominators
 from ddpify.understanding.facts import Site
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import brief, code_of
 from ddpify.understanding.values import UNKNOWN, Tup, Value
@@ -140,7 +140,7 @@ def _along(plan: Plan, reduction: Reduction) -> str:
     dim = _one_dimension(plan, plan.site(reduction.node), dims)
     forms = {d.form for d in plan.facts.reductions.reduced.get(reduction.node, ())}
     # Heads or steps, each of all rows.
-    stacked = Form.STACKED in forms or forms == {Form.INTERLEAVED}
+    stacked = Layout.STACKED in forms or forms == {Layout.INTERLEAVED}
     return (", stacked=True" if stacked else "") + (f", dim={dim}" if dim > 0 else "")
 
 

@@ -11,14 +11,14 @@ from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import denominators
 from ddpify.understanding.batching import in_place_writes
 from ddpify.understanding.facts import Demand
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import Project
 from ddpify.understanding.shapes.tensor_sizes import is_own_number
 from ddpify.understanding.values import UNKNOWN, Data
 
 _NUMBERS_OF_ROWS = (Placement.COUNT, Placement.PER_COUNT)
-_NEVER_GATHERED = (Form.PACKED, Form.INTERLEAVED, Form.MIXED, Form.LISTED)
+_NEVER_GATHERED = (Layout.PACKED, Layout.INTERLEAVED, Layout.MIXED, Layout.LISTED)
 
 
 def resolve(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> bool:
@@ -165,7 +165,7 @@ def _keeps_what_it_returns(plan: Plan, demand: Demand) -> bool:
         return False
     returned = plan.facts.values.get(call.node, UNKNOWN)
     # It returns rows of this batch, and of an earlier one that is gathered by then.
-    pooled = any(isinstance(a, Data) and a.form is Form.GATHERED for a in returned.atoms)
+    pooled = any(isinstance(a, Data) and a.form is Layout.GATHERED for a in returned.atoms)
     single = any(d.placement is Placement.ROWS for d in (demand.data, *returned.data))
     return bool(returned.data) and (single or pooled)
 
@@ -203,9 +203,9 @@ def _how(data: Data, reader: str) -> str | None:
         return "mean"
     if data.placement in (Placement.ROWS, Placement.COUPLED) and data.definition_sites:
         return "gather"
-    if data.placement is Placement.SHARD and data.form is Form.SHAPE:
+    if data.placement is Placement.SHARD and data.form is NumberKind.SHAPE:
         return "shape"
-    if data.placement is Placement.SHARD and data.form is Form.STACKED and data.definition_sites:
+    if data.placement is Placement.SHARD and data.form is Layout.STACKED and data.definition_sites:
         return "gather"  # each of the pieces
     if data.placement is Placement.SHARD and data.form not in _NEVER_GATHERED:
         return "gather"
@@ -247,7 +247,7 @@ def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> b
 
 def _is_replicated_too_late(demand: Demand, node: cst.BaseExpression) -> bool:
     """Whether a number of rows is no sum of the ranks' by now, or stands where it is changed."""
-    rounded = demand.data.form is Form.ROUNDED and node is demand.site.node
+    rounded = demand.data.form is NumberKind.ROUNDED and node is demand.site.node
     above = demand.site.module.parents[node]
     return rounded or (isinstance(above, cst.AugAssign) and above.target is node)
 
@@ -298,7 +298,7 @@ def _count(plan: Plan, node: cst.BaseExpression) -> None:
     held = plan.facts.values.get(node, UNKNOWN).data
     counts = [data for data in held if data.placement is Placement.COUNT]
     defined = any(node in data.definition_sites for data in counts)
-    named = isinstance(node, cst.Name) and {data.form for data in counts} == {Form.NUMBER}
+    named = isinstance(node, cst.Name) and {data.form for data in counts} == {NumberKind.NUMBER}
     if not counts and held:
         plan.record(Reduction(node, "gather"))
     elif not counts or named or (defined and isinstance(node, (cst.Call, cst.Subscript))):

@@ -11,7 +11,7 @@ from ddpify.understanding import uses
 from ddpify.understanding.arithmetic.row_writes import is_fresh
 from ddpify.understanding.batching.in_place_writes import is_written
 from ddpify.understanding.facts import Demand, Site
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.libraries.object_kinds import is_criterion, is_loss, is_model
 from ddpify.understanding.libraries.replicated_calls import is_loss_of_a_model
 from ddpify.understanding.placement import Placement
@@ -71,7 +71,7 @@ def _enters_a_model(plan: Plan, nodes: list[cst.BaseExpression]) -> bool:
 def _parts(plan: Plan, node: cst.BaseExpression) -> list[cst.BaseExpression]:
     """The expressions to gather in place of one: those that a concatenation puts together."""
     given = node.args[0].value if isinstance(node, cst.Call) and node.args else None
-    stacked = any(d.form is Form.STACKED for d in plan.facts.values.get(node, UNKNOWN).data)
+    stacked = any(d.form is Layout.STACKED for d in plan.facts.values.get(node, UNKNOWN).data)
     if not stacked or not isinstance(given, (cst.List, cst.Tuple)):
         return [node]
     parts = [plan.facts.values.get(e.value, UNKNOWN).data for e in given.elements]
@@ -296,7 +296,7 @@ def _holds_a_models_call(plan: Plan, call: Site) -> bool:
 def _may_be_rows_or_not(returned: Value) -> bool:
     """Whether a function may return rows, to be split again, and may as well return a number."""
     rows = {d for d in returned.data if d.placement in (Placement.ROWS, Placement.SHARD)}
-    pooled = {a for a in returned.atoms if isinstance(a, Data) and a.form is Form.GATHERED}
+    pooled = {a for a in returned.atoms if isinstance(a, Data) and a.form is Layout.GATHERED}
     return any(d.opaque for d in rows) or 0 < len(rows) < len({*returned.atoms} - pooled)
 
 

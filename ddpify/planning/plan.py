@@ -13,7 +13,7 @@ from ddpify.planning.refusals import Refusal
 from ddpify.records import record
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts, Site
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.taint.file_names import FileNames
@@ -119,7 +119,7 @@ class Plan:
         got = self.facts.reductions.reduced.get(node, set()) | set(
             self.facts.values.get(node, UNKNOWN).data
         )
-        numbers = {data.placement for data in got if data.form is Form.NUMBER}
+        numbers = {data.placement for data in got if data.form is NumberKind.NUMBER}
         return numbers == {Placement.COUNT, Placement.SUM}
 
     def count(self, numbers: Iterable[cst.BaseExpression]) -> None:

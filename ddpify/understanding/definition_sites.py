@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import UNKNOWN, Atom, Data, Number, Tup, Value, join, value
 
@@ -15,7 +15,11 @@ _NAMED = (Placement.MEAN, Placement.SUM)  # reduced where they get a name
 
 def defined_at(atom: Atom, node: cst.BaseExpression) -> Atom:
     """A value remembers the expression at which it got a name, to be reduced or gathered there."""
-    if isinstance(atom, Data) and atom.placement is Placement.SHARD and atom.form is not Form.PAIRS:
+    if (
+        isinstance(atom, Data)
+        and atom.placement is Placement.SHARD
+        and atom.form is not Layout.PAIRS
+    ):
         atom = replace(atom, names=frozenset({node}))
     if isinstance(atom, Data) and (atom.placement in _NAMED or atom.opaque):
         return replace(atom, definition_sites=frozenset({node}))
@@ -73,12 +77,12 @@ def _replicated(atom: Atom, by: cst.BaseExpression | None) -> Atom:
         return Tup(tuple(reduced(item, by) for item in atom.items))
     if not isinstance(atom, Data) or not atom.placement.local:
         return atom
-    if atom.form is Form.SHAPE:
+    if atom.form is NumberKind.SHAPE:
         return Number()
     replicated = atom.placed(Placement.REPLICATE)
     if atom.placement is Placement.SHARD:
-        return replace(replicated, form=Form.GATHERED, ndim=atom.ndim, one_each=atom.one_each)
+        return replace(replicated, form=Layout.GATHERED, ndim=atom.ndim, one_each=atom.one_each)
     if atom.placement is Placement.COUNT:
-        return replace(replicated, form=Form.TOTAL)
+        return replace(replicated, form=NumberKind.TOTAL)
     known = frozenset() if by is None else frozenset({by})
     return replace(replicated, definition_sites=known, ndim=atom.ndim, one_each=atom.one_each)

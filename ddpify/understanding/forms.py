@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Form(Enum):
-    """How the rows of a batch lie in a value, or what it says of them."""
+class Layout(Enum):
+    """How the rows of a batch lie in a value."""
 
     TENSOR = "tensor"  # the rows one after the other, or what is left of them
     BATCH = "batch"  # a loader's batch of unknown structure
@@ -33,6 +33,12 @@ class Form(Enum):
     PERMUTATION = "permutation"  # of all rows
     ORDER = "order"  # the one that sorting gives
 
+    __hash__ = object.__hash__  # each is one object, and Enum's own hash is a function in Python
+
+
+class NumberKind(Enum):
+    """What a number says of the rows of a batch."""
+
     SHAPE = "shape"  # the sizes of a tensor
     NUMBER = "number"  # of rows
     MULTIPLE = "multiple"  # of a number of rows
@@ -43,7 +49,9 @@ class Form(Enum):
     POSITION = "position"  # a number that counts a rank's rows, from those sites
     PLACE = "place"  # a number that counts the rows of all ranks
 
-    __hash__ = object.__hash__  # each is one object, and Enum's own hash is a function in Python
+    __hash__ = object.__hash__
 
 
-SEVERAL_TENSORS = (Form.BATCH, Form.PIECES)  # which a position or a loop tells apart
+Form = Layout | NumberKind
+
+SEVERAL_TENSORS = (Layout.BATCH, Layout.PIECES)  # which a position or a loop tells apart

@@ -19,7 +19,7 @@ from ddpify.understanding.batching import carried_values, collating, current_bat
 from ddpify.understanding.budget import Exhausted
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.frames import Frame
 from ddpify.understanding.language import (
     attributes,
@@ -185,7 +185,7 @@ class Interpreter(RunState):
             current_batch.reduced(self, node, result.data)
             if self.frames_forward() and not self.collating and not self.no_grad:
                 self.facts.forwards.gathered_in_forward.setdefault(node, self.site(node))
-            if any(isinstance(a, Data) and a.form is Form.GATHERED for a in deep_atoms(result)):
+            if any(isinstance(a, Data) and a.form is Layout.GATHERED for a in deep_atoms(result)):
                 self.facts.reductions.half_gathered.add(node)
             if any(isinstance(a, Data) and a.reduced for a in result.atoms):
                 self.facts.reductions.half_reduced.add(node)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import mapping_classes
-from ddpify.understanding.forms import SEVERAL_TENSORS, Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Layout
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -100,7 +100,9 @@ def _types(kind: Value) -> Iterator[str]:
 
 def is_tensor(atom: Atom) -> bool | None:
     """Whether something is a tensor, as far as is known."""
-    if isinstance(atom, ReplicatedTensor) or (isinstance(atom, Data) and atom.form is Form.TENSOR):
+    if isinstance(atom, ReplicatedTensor) or (
+        isinstance(atom, Data) and atom.form is Layout.TENSOR
+    ):
         return True
     return False if isinstance(atom, (Tup, Const, Function, Class)) else None
 

@@ -16,7 +16,7 @@ from ddpify.understanding import size_uses, uses
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.contexts import Context, Contexts, into_forward
 from ddpify.understanding.facts import Demand, Effect, Facts, Site
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.frames import Frame
 from ddpify.understanding.merged_calls import Ways
 from ddpify.understanding.placement import Placement
@@ -221,7 +221,7 @@ class RunState(ABC):
             return
         for data in what.data:
             alone = self.frame.in_forward and data.placement not in _REDUCIBLE
-            rows = data.placement is Placement.SHARD and data.form is Form.TENSOR
+            rows = data.placement is Placement.SHARD and data.form is Layout.TENSOR
             number = not rows or data.one_each
             own = alone and number and reader != uses.ROWS_OF_ALL
             if own and size_uses.is_only_a_size(self.module.structure, node):
@@ -238,7 +238,7 @@ class RunState(ABC):
     def mixes(self, node: cst.CSTNode, *mixed: Data) -> None:
         """Note that samples of a batch depend on each other in a collate function, from here on."""
         for data in mixed:
-            if data.dim != NO_ROWS and data.form is not Form.SAMPLES:
+            if data.dim != NO_ROWS and data.form is not Layout.SAMPLES:
                 for loader in data.loaders:
                     self.facts.loading.mixed.setdefault(loader, self.site(node))
 

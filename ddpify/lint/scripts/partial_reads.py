@@ -14,7 +14,7 @@ from ddpify.lint.scripts.repairs import runtime
 from ddpify.records import record
 from ddpify.understanding import uses
 from ddpify.understanding.facts import Demand, Site
-from ddpify.understanding.forms import SEVERAL_TENSORS, Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Layout
 from ddpify.understanding.libraries.runtime_names import REDUCTIONS
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of
@@ -77,7 +77,7 @@ def _remedy(demand: Demand, *, strict: bool) -> str | None:
         return _REMEDIES[data.placement]
     if data.placement is Placement.SHARD and data.opaque:
         return "mean" if strict and reader in (uses.BACKWARD, uses.ITEM) else None
-    rows = data.placement is Placement.SHARD and data.form in (Form.TENSOR, *SEVERAL_TENSORS)
+    rows = data.placement is Placement.SHARD and data.form in (Layout.TENSOR, *SEVERAL_TENSORS)
     return "gather" if rows and reader in _TOTALS else None
 
 

@@ -28,7 +28,7 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
 )
 from ddpify.understanding.batching import collating, current_batch
 from ddpify.understanding.facts import Regrouped
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.operators import results
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import BATCH_FIRST_OF, LAST_OF, LAST_TOLD, MIXING, rule_of
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 # As large as what they get, whether that is one matrix of samples or a matrix for each sample.
 _SQUARE = frozenset("cholesky inv inverse matrix_exp matrix_power tril triu".split())
 _APART = (Rule.ELEMENTWISE, Rule.PER_SAMPLE, Rule.BY_ARGUMENTS)
-_OF_SAMPLES = (Form.GATHERED, Form.PERMUTATION, Form.ORDER)
+_OF_SAMPLES = (Layout.GATHERED, Layout.PERMUTATION, Layout.ORDER)
 KEPT = (
     KEEPING_DIMENSIONS
     - ORDERING
@@ -78,7 +78,7 @@ def along_samples(
     if name in KEPT & PAIRS:
         of_all_rows(run, operand, data)
         return value(Tup((_all_rows(data), _all_rows(data))))
-    if name in KEPT and data.form in (Form.TENSOR, Form.STATE) and not data.one_each:
+    if name in KEPT and data.form in (Layout.TENSOR, Layout.STATE) and not data.one_each:
         return value(on_all_rows(run, node, operand, data))
     if name in (*PARTING, "unbind"):
         return None
@@ -91,7 +91,7 @@ def _parts_rows(data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) 
     """Whether ``split`` and its like part the samples of one tensor; several may lie in others."""
     given = kwargs.get("dim") or kwargs.get("axis") or (rest[1] if len(rest) > 1 else None)
     along = 0 if given is None else dimensions.place(given.constant(), data.ndim)
-    return along == data.dim and data.form is Form.TENSOR and not data.opaque
+    return along == data.dim and data.form is Layout.TENSOR and not data.opaque
 
 
 def _are_told_apart(run: RunState, node: cst.BaseExpression) -> bool:
@@ -106,7 +106,7 @@ def _are_told_apart(run: RunState, node: cst.BaseExpression) -> bool:
 
 
 def _all_rows(data: Data) -> Value:
-    return value(replace(data.placed(Placement.REPLICATE), form=Form.GATHERED, dim=data.dim))
+    return value(replace(data.placed(Placement.REPLICATE), form=Layout.GATHERED, dim=data.dim))
 
 
 def _in_order(run: RunState, name: str, operand: cst.BaseExpression, data: Data) -> Value | None:
@@ -120,8 +120,8 @@ def _in_order(run: RunState, name: str, operand: cst.BaseExpression, data: Data)
 def ordered(data: Data, name: str) -> Value:
     """What sorting the rows of all ranks gives: their order, behind the rows for ``sort``."""
     replicated = data.placed(Placement.REPLICATE)
-    order = value(replace(replicated, form=Form.PERMUTATION))
-    rows = value(replace(replicated, form=Form.GATHERED))
+    order = value(replace(replicated, form=Layout.PERMUTATION))
+    rows = value(replace(replicated, form=Layout.GATHERED))
     return order if name == "argsort" else value(Tup((rows, order)))
 
 
@@ -133,12 +133,12 @@ def on_all_rows(
         run.mixes(node, data)
         return replace(data.placed(Placement.SHARD), dim=data.dim, ndim=data.ndim)
     current_batch.used(run, node, [data])
-    stacked = data.form is Form.STACKED
+    stacked = data.form is Layout.STACKED
     known = run.facts.rows.regrouped.get(node)
     dims = (known.dims if known is not None else frozenset()) | {data.dim}
     run.facts.rows.regrouped[node] = Regrouped(run.site(node), rows, stacked, dims)
     placed = replace(data.placed(Placement.SHARD), dim=data.dim)
-    return replace(placed, form=Form.STACKED) if stacked else placed
+    return replace(placed, form=Layout.STACKED) if stacked else placed
 
 
 def of_all_rows(
@@ -163,7 +163,7 @@ def by_rule(
 
     So does one that no table lists, as far as anybody knows.
     """
-    alone = data.dim == NO_ROWS or data.form is Form.SAMPLES
+    alone = data.dim == NO_ROWS or data.form is Layout.SAMPLES
     if not alone and (_is_no_batch_of(name, data) or _is_among_last(name, data, rest)):
         return coupled(run, node, operand, data)
     rule = rule_of(name)
@@ -173,7 +173,7 @@ def by_rule(
     square = name in MIXING or name in _SQUARE
     if rule is Rule.OF_MATRICES and (data.ndim > 2 or data.dim > 1):
         return None
-    if square and data.form is Form.TENSOR and (run.module.editable or run.collating):
+    if square and data.form is Layout.TENSOR and (run.module.editable or run.collating):
         return value(on_all_rows(run, node, operand, data))
     if run.collating:
         return collating.mixed(
@@ -182,11 +182,11 @@ def by_rule(
     if not run.frames_forward():
         return value(data.placed(Placement.COUPLED))
     run.demand(operand, value(data), uses.A_STATISTIC)
-    gathered = replace(data.placed(Placement.REPLICATE), form=Form.GATHERED, ndim=data.ndim)
+    gathered = replace(data.placed(Placement.REPLICATE), form=Layout.GATHERED, ndim=data.ndim)
     left = of_replicated(name, gathered)
     if left is None:
         return value(replace(gathered, ndim=0))
-    return value(left) if left.form is Form.GATHERED else REPLICATED
+    return value(left) if left.form is Layout.GATHERED else REPLICATED
 
 
 def of_replicated(name: str, rows: Data) -> Data | None:
@@ -201,16 +201,16 @@ def of_replicated(name: str, rows: Data) -> Data | None:
         return None
     replicated = replace(rows.placed(Placement.REPLICATE), definition_sites=rows.definition_sites)
     one = name in results.OF_A_MATRIX and rows.ndim == 2
-    if one or name in results.WITHOUT_ROWS or rows.form is not Form.GATHERED:
+    if one or name in results.WITHOUT_ROWS or rows.form is not Layout.GATHERED:
         return replicated
     several = rule is None or name in results.OPTIONS
-    return replace(replicated, form=Form.GATHERED, flat=True, opaque=several)
+    return replace(replicated, form=Layout.GATHERED, flat=True, opaque=several)
 
 
 def _is_no_batch_of(name: str, data: Data) -> bool:
     """Whether a function takes the dimension of the samples for that of channels, or a place."""
     wanted = BATCH_FIRST_OF.get(name)
-    known = data.form in (Form.TENSOR, Form.STATE, Form.YIELDED) and not data.opaque
+    known = data.form in (Layout.TENSOR, Layout.STATE, Layout.YIELDED) and not data.opaque
     return wanted is not None and known and (data.dim > 0 or 0 < data.ndim < wanted)
 
 
@@ -219,7 +219,7 @@ def _is_among_last(name: str, data: Data, rest: Sequence[Value]) -> bool:
     last = LAST_OF.get(name, 0)
     if name in LAST_TOLD and rest:
         last = dimensions.length(rest[0]) // LAST_TOLD[name]
-    known = data.form in (Form.TENSOR, Form.STATE) and data.ndim and not data.opaque
+    known = data.form in (Layout.TENSOR, Layout.STATE) and data.ndim and not data.opaque
     return bool(known) and data.dim >= data.ndim - last
 
 
@@ -233,7 +233,7 @@ def coupled(
         return value(data.placed(Placement.COUPLED))
     run.demand(operand, value(data), uses.A_STATISTIC)
     replicated = data.placed(Placement.REPLICATE)
-    return value(replace(replicated, form=Form.GATHERED, dim=data.dim, flat=True))
+    return value(replace(replicated, form=Layout.GATHERED, dim=data.dim, flat=True))
 
 
 def split_beside(
@@ -245,7 +245,7 @@ def split_beside(
     if not run.frames_forward() or run.collating or not run.module.editable:
         return False
     for (_, own), (shown, gathered) in ((left, right), (right, left)):
-        if own is None or gathered is None or gathered.form is not Form.GATHERED or gathered.flat:
+        if own is None or gathered is None or gathered.form is not Layout.GATHERED or gathered.flat:
             continue  # a slice has fewer rows
         if own.placement is Placement.SHARD and own.dim == gathered.dim == 0:
             run.facts.loading.given_back[shown] = own.loaders
@@ -267,7 +267,7 @@ def taken_by_position(
 
     All ranks take it of the rows of all.
     """
-    rows = atom.form is Form.TENSOR and not atom.opaque
+    rows = atom.form is Layout.TENSOR and not atom.opaque
     if not rows or not run.frames_forward() or not (run.module.editable or run.collating):
         return None
     above = run.module.parents.get(node)
@@ -278,10 +278,10 @@ def taken_by_position(
     if run.collating:
         run.mixes(node, atom)
         one = index is not None and (isinstance(index.constant(), int) or bool(index.data))
-        return replicated if one else replace(replicated, form=Form.GATHERED, flat=True)
+        return replicated if one else replace(replicated, form=Layout.GATHERED, flat=True)
     run.demand(node.value, value(atom), uses.A_STATISTIC)
     bounds.count_sizes(run, [*bounds.of_slices(node), *_counted_index(node, index)])
-    return replicated if index is not None else replace(replicated, form=Form.GATHERED, flat=True)
+    return replicated if index is not None else replace(replicated, form=Layout.GATHERED, flat=True)
 
 
 def _counted_index(node: cst.Subscript, index: Value | None) -> list[cst.BaseExpression]:
@@ -315,4 +315,4 @@ def coupled_operands(
         run.demand(shown, value(data), uses.A_STATISTIC)
     if rows is False:
         return REPLICATED
-    return value(replace(found[0][1].placed(Placement.REPLICATE), form=Form.GATHERED))
+    return value(replace(found[0][1].placed(Placement.REPLICATE), form=Layout.GATHERED))

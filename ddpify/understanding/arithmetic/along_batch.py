@@ -12,7 +12,7 @@ import libcst as cst
 
 from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.operators.dimensions import ALONG, PICKING, REDUCING
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 _TENSOR = ("input", "a", "arr", "x")  # how functions name the tensor that they are called on
-_PLAIN = (Form.TENSOR, Form.STATE)
+_PLAIN = (Layout.TENSOR, Layout.STATE)
 
 
 def of_all_ranks(
@@ -64,12 +64,12 @@ def of_replicated(
 
 
 def _gathered(held: Value) -> list[Data]:
-    return [a for a in held.atoms if isinstance(a, Data) and a.form is Form.GATHERED]
+    return [a for a in held.atoms if isinstance(a, Data) and a.form is Layout.GATHERED]
 
 
 def _is_of_own_rows(index: Data) -> bool:
     """Whether positions are surely those of a rank's own rows: found by a mask, or counted."""
-    return index.ragged or bool(index.counting) or index.form in (Form.ORDER, Form.PERMUTATION)
+    return index.ragged or bool(index.counting) or index.form in (Layout.ORDER, Layout.PERMUTATION)
 
 
 def _is_called_on(node: cst.BaseExpression, operand: cst.BaseExpression) -> bool:

@@ -13,7 +13,7 @@ from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import tensor_pairs
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.batching import batch_rows, handmade_batches
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, Number, ReplicatedTensor, Value, value
 
@@ -54,7 +54,7 @@ def contracted(
     if run.frames_forward() and len(batch) > 1:
         for shown, held in listed(run, operands):
             run.demand(shown, value(*held.data), uses.A_STATISTIC)
-        return value(replace(first.placed(Placement.REPLICATE), form=Form.GATHERED))
+        return value(replace(first.placed(Placement.REPLICATE), form=Layout.GATHERED))
     if len(batch) > 1:
         return tensor_pairs.mixed(run, node, first, operands)
     loaders = frozenset(loader for _, d in rows for loader in d.loaders)
@@ -105,8 +105,8 @@ def _letters(equation: str) -> tuple[list[str], str]:
 
 
 def _is_plain(rows: Data) -> bool:
-    return rows.placement is Placement.SHARD and not rows.opaque and rows.form is Form.TENSOR
+    return rows.placement is Placement.SHARD and not rows.opaque and rows.form is Layout.TENSOR
 
 
 def _is_gathered(held: Value) -> bool:
-    return any(isinstance(a, Data) and a.form is Form.GATHERED for a in held.atoms)
+    return any(isinstance(a, Data) and a.form is Layout.GATHERED for a in held.atoms)

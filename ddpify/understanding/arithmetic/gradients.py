@@ -14,7 +14,7 @@ import libcst as cst
 
 from ddpify.understanding import uses
 from ddpify.understanding.batching import in_place_writes
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.syntax import argument, dotted
@@ -60,7 +60,7 @@ def _note_rows(run: RunState, node: cst.Attribute, rows: Data) -> None:
     elif not any(_is_normalised(structure, one) for one in written):
         run.demand(
             node,
-            value(replace(rows, form=Form.PACKED, definition_sites=frozenset())),
+            value(replace(rows, form=Layout.PACKED, definition_sites=frozenset())),
             uses.A_GRADIENT,
         )
 
@@ -87,13 +87,13 @@ def of_inputs(
         return None
     held = [a for a in outputs.atoms if isinstance(a, Data)]
     if held and all(a.placement is Placement.SUM for a in held):
-        return value(replace(rows[0], definition_sites=frozenset(), form=Form.PIECES))
+        return value(replace(rows[0], definition_sites=frozenset(), form=Layout.PIECES))
     shown = argument(node, "outputs", 0) if isinstance(node, cst.Call) else None
     if shown is not None and any(a.reduced for a in held) and not run.frames_forward():
         run.facts.gradients.scaled_losses.setdefault(shown.value, run.site(shown.value))
         if run.no_grad:
             run.facts.gradients.scaled_without_graph.add(shown.value)
-        return value(replace(rows[0], definition_sites=frozenset(), form=Form.PIECES))
+        return value(replace(rows[0], definition_sites=frozenset(), form=Layout.PIECES))
     return None
 
 

@@ -19,7 +19,7 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
     mixes_rows,
 )
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
@@ -51,7 +51,7 @@ def changed(
     plain = name[:-1] if in_place else name
     if not in_place and plain not in _AT_POSITIONS | _ANYWHERE:
         return None
-    rows = data.placement is Placement.SHARD and data.form is Form.TENSOR and not data.opaque
+    rows = data.placement is Placement.SHARD and data.form is Layout.TENSOR and not data.opaque
     if not rows or data.dim == NO_ROWS or not _goes_across(plain, data, rest, kwargs):
         return None
     (target, _), *arguments = operands
@@ -60,7 +60,7 @@ def changed(
         run.mixes(node, data)
         return value(data)
     if not run.module.editable:
-        packed = replace(data, definition_sites=frozenset(), form=Form.PACKED)
+        packed = replace(data, definition_sites=frozenset(), form=Layout.PACKED)
         run.demand(target, value(packed), uses.A_CHANGE)
         return value(data)
     made = across_samples.on_all_rows(run, node, target, data)

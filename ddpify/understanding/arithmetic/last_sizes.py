@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.forms import SEVERAL_TENSORS, Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 _ADDING = (cst.AddAssign, cst.SubtractAssign)
-_FORMS = (Form.TENSOR, Form.SHAPE, *SEVERAL_TENSORS)
+_FORMS = (Layout.TENSOR, NumberKind.SHAPE, *SEVERAL_TENSORS)
 _TELLING = ("print", "append")
 
 

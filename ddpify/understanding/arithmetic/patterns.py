@@ -13,7 +13,7 @@ from ddpify.records import record
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import tensor_dimensions, tensors
 from ddpify.understanding.batching import batch_rows
-from ddpify.understanding.forms import SEVERAL_TENSORS, Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Layout
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import tensor_sizes
 from ddpify.understanding.values import (
@@ -39,7 +39,7 @@ LAYERS = frozenset({"einops.layers.torch.Rearrange", "einops.layers.torch.Reduce
 _DOTS = "..."  # any number of dimensions
 _LINEAR = ("mean", "sum")
 # Forms that say of a whole tensor's layout what a pattern shows anew.
-_OF_LAYOUT = (*SEVERAL_TENSORS, Form.YIELDED, Form.STATE, Form.STATES)
+_OF_LAYOUT = (*SEVERAL_TENSORS, Layout.YIELDED, Layout.STATE, Layout.STATES)
 
 Group = tuple[str, ...]  # names of what is laid out in one dimension, the outermost first
 
@@ -119,7 +119,11 @@ def _stacked(given: Value) -> Value:
     """A list of tensors is one of them all, behind each other in a dimension of its own."""
     lists = [a for a in given.atoms if isinstance(a, Tup) or _is_list(a)]
     inner = [a for a in deep_atoms(value(*lists)) if isinstance(a, Data)]
-    if not inner or len(lists) < len(given.atoms) or any(a.form is not Form.TENSOR for a in inner):
+    if (
+        not inner
+        or len(lists) < len(given.atoms)
+        or any(a.form is not Layout.TENSOR for a in inner)
+    ):
         return given
     return value(*(replace(a, dim=a.dim + 1, ndim=a.ndim and a.ndim + 1) for a in inner))
 
@@ -136,7 +140,7 @@ def _for_each_row(pattern: _Pattern, given: Value) -> Value | None:
             counted = tensor_sizes.counts(pattern.length(name)) if name not in known else []
             if counted and (_DOTS,) not in pattern.right[:place]:
                 rows = tensor_sizes.rows_as_many(counted[0])
-                form = rows.form if name == group[0] else Form.INTERLEAVED
+                form = rows.form if name == group[0] else Layout.INTERLEAVED
                 return value(replace(rows, dim=place, ndim=pattern.ndim, form=form))
     return None
 
@@ -192,10 +196,10 @@ def _row_name(data: Data, pattern: _Pattern) -> str | None:
         return None
     if len(group) == 1:
         return group[0]
-    if data.form is Form.INTERLEAVED:
+    if data.form is Layout.INTERLEAVED:
         return group[-1]
     counted = bool(tensor_sizes.counts(pattern.length(group[0])))
-    if data.form is Form.STACKED:
+    if data.form is Layout.STACKED:
         return group[-1] if pattern.length(group[0]) and not counted else ""
     return group[0] if counted or not pattern.length(group[0]) else ""
 
@@ -222,11 +226,11 @@ def _moved(rows: Data, name: str, place: int, pattern: _Pattern) -> Data:
     """Rows along another dimension, perhaps several for each sample."""
     group = pattern.right[place]
     form = tensor_dimensions.kept_form(rows)
-    if form in (*_OF_LAYOUT, Form.INTERLEAVED, Form.STACKED):
+    if form in (*_OF_LAYOUT, Layout.INTERLEAVED, Layout.STACKED):
         alone = len(_group_at(rows.dim, rows.ndim, pattern.left) or ()) == 1
-        form = form if alone and form not in _OF_LAYOUT else Form.TENSOR
+        form = form if alone and form not in _OF_LAYOUT else Layout.TENSOR
     if len(group) > 1 and name != group[0]:
-        form = Form.INTERLEAVED
+        form = Layout.INTERLEAVED
     return replace(
         rows,
         dim=place,

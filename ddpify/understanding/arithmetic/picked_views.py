@@ -14,7 +14,7 @@ import libcst as cst
 
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import row_writes, tensor_pairs
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
@@ -85,10 +85,10 @@ def _write_through(
         return
     if base in run.choices.reduced:  # what is gathered there is a copy
         loaders = frozenset(one for a in seen.of(Data) for one in a.loaders)
-        run.demand(view, value(Data(Placement.SHARD, loaders, form=Form.PACKED)), uses.A_ROW)
+        run.demand(view, value(Data(Placement.SHARD, loaders, form=Layout.PACKED)), uses.A_ROW)
     for data in rows:
         row_writes.write_into_all(run, view, data)
-    replicated = [a for a in seen.of(Data) if a.form is Form.GATHERED]
+    replicated = [a for a in seen.of(Data) if a.form is Layout.GATHERED]
     if replicated:
         held = tensor_pairs.held_tensors([(one, run.seen(one)) for one in given])
         tensor_pairs.beside_replicated(run, [(base, replicated[0]), *held])
@@ -116,7 +116,7 @@ def _was_rows(run: RunState, shown: cst.BaseExpression) -> bool:
 def _is_rows(atom: Atom) -> bool:
     if not isinstance(atom, Data) or atom.placement is not Placement.SHARD:
         return False
-    return atom.dim != NO_ROWS and atom.form in (Form.TENSOR, Form.STATE)
+    return atom.dim != NO_ROWS and atom.form in (Layout.TENSOR, Layout.STATE)
 
 
 def _seen_through(made: Value, view: cst.BaseExpression) -> Value:

@@ -14,7 +14,7 @@ import libcst as cst
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import loop_indices, tensor_pairs
 from ddpify.understanding.batching import per_sample_lists
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
@@ -49,7 +49,7 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
     elif rows:
         run.demand(target, value(*new.positions), uses.A_ROW)
         for data in new.data:
-            if data.placement is Placement.ROWS and data.form is Form.ROW:
+            if data.placement is Placement.ROWS and data.form is Layout.ROW:
                 _refuse_row(run, target, data)  # each rank's own would be another
     _write_replicated(run, target, owner)
     _note_gathered_argument(run, target, owner)
@@ -57,7 +57,7 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
 
 def _has_rows(data: Data) -> bool:
     """Whether a rank has some of the rows, along the first dimension."""
-    rows = data.placement is Placement.SHARD and (data.form is Form.TENSOR or data.ragged)
+    rows = data.placement is Placement.SHARD and (data.form is Layout.TENSOR or data.ragged)
     return rows and data.dim == 0 and not data.opaque
 
 
@@ -85,7 +85,7 @@ def _is_of_own_size(run: RunState, part: cst.Slice) -> bool:
         return False
     held = [data for bound in bounds.written(part) for data in run.seen(bound).data]
     counts = [d for d in held if d.placement is Placement.COUNT or d.is_position]
-    return bool(counts) and all(d.form is not Form.ROUNDED for d in counts)
+    return bool(counts) and all(d.form is not NumberKind.ROUNDED for d in counts)
 
 
 def _is_own(index: Value) -> bool:
@@ -104,7 +104,7 @@ def _joined(index: Value) -> list[Value]:
 def _counts_own_rows(atom: Atom) -> bool:
     if not isinstance(atom, Data):
         return False
-    if atom.form is Form.RANGE or atom.dim == NO_ROWS:
+    if atom.form is NumberKind.RANGE or atom.dim == NO_ROWS:
         return True
     split = atom.placement is Placement.SHARD
     return split and (atom.boolean or atom.opaque or bool(atom.found_in))
@@ -123,7 +123,7 @@ def write_into_all(run: RunState, target: cst.BaseExpression, rows: Data) -> Non
 
 
 def _refuse_row(run: RunState, target: cst.BaseExpression, rows: Data) -> None:
-    unreducible = Data(Placement.SHARD, rows.loaders, form=Form.PACKED)
+    unreducible = Data(Placement.SHARD, rows.loaders, form=Layout.PACKED)
     run.demand(target, value(unreducible), uses.A_ROW)
 
 
@@ -145,7 +145,7 @@ def _is_told_where(call: cst.Call) -> bool:
 
 def _write_replicated(run: RunState, target: cst.Subscript, owner: Value) -> None:
     """Ask for positions and values of all ranks where the rows of all are written into."""
-    replicated = [a for a in owner.atoms if isinstance(a, Data) and a.form is Form.GATHERED]
+    replicated = [a for a in owner.atoms if isinstance(a, Data) and a.form is Layout.GATHERED]
     if not replicated:
         return
     at = [e.slice.value for e in target.slice if isinstance(e.slice, cst.Index)]
@@ -177,8 +177,8 @@ def _note_gathered_argument(run: RunState, target: cst.Subscript, owner: Value) 
     if not _is_gathered_for_call(run, target.value):
         return
     for atom in owner.atoms:
-        if isinstance(atom, Data) and atom.form is Form.GATHERED:
-            packed = Data(Placement.SHARD, atom.loaders, form=Form.PACKED)
+        if isinstance(atom, Data) and atom.form is Layout.GATHERED:
+            packed = Data(Placement.SHARD, atom.loaders, form=Layout.PACKED)
             run.demand(target, value(packed), uses.A_ROW)
 
 

@@ -11,7 +11,7 @@ from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.batching import batch_layers, current_batch
 from ddpify.understanding.batching.handmade_batches import replicated_tensors
 from ddpify.understanding.facts import States
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of, dotted
 from ddpify.understanding.values import (
@@ -63,7 +63,7 @@ def call(
     if short == "pad_sequence":
         return value(padded)
     told = "total_length" in kwargs or len(args) > _TOTAL_LENGTH
-    if rows.form is Form.PACKED and not told and isinstance(node, cst.Call):
+    if rows.form is Layout.PACKED and not told and isinstance(node, cst.Call):
         run.facts.rows.padded.setdefault(node, run.site(node))
     return value(Tup((value(padded), value(rows.placed(rows.placement)))))
 
@@ -98,12 +98,12 @@ def _of_global_batches(run: RunState, short: str, args: list[Value], kwargs: Key
 
 
 def _packed(rows: Data) -> Data:
-    return replace(rows.placed(rows.placement), form=Form.PACKED, dim=0)
+    return replace(rows.placed(rows.placement), form=Layout.PACKED, dim=0)
 
 
 def elements(packed: Data) -> Data:
     """The time steps of packed sequences, ``packed.data``: as many as this rank's rows have."""
-    return replace(packed, definition_sites=frozenset(), form=Form.MASKED)
+    return replace(packed, definition_sites=frozenset(), form=Layout.MASKED)
 
 
 def through_layer(layer: Instance, args: list[Value]) -> Value | None:
@@ -119,8 +119,8 @@ def through_layer(layer: Instance, args: list[Value]) -> Value | None:
     form = batch_layers.form_of_states(layer)
     state = value(replace(rows.placed(Placement.SHARD), form=form, dim=1))
     states = value(Tup((state, state))) if layer.type == "torch.nn.LSTM" else state
-    packed = rows.form is Form.PACKED
-    outputs = rows if packed or rows.form is Form.STATE else rows.placed(rows.placement)
+    packed = rows.form is Layout.PACKED
+    outputs = rows if packed or rows.form is Layout.STATE else rows.placed(rows.placement)
     return value(Tup((value(outputs), states)))
 
 
@@ -155,7 +155,7 @@ def _rows_code(shown: cst.BaseExpression, rows: Data, layer: Instance) -> str:
     shown = _of_the_same_sizes(shown)
     if dotted(shown) is None:
         return ""
-    if rows.form is Form.PACKED:
+    if rows.form is Layout.PACKED:
         return f"{code_of(shown)}.batch_sizes[0]"
     told = batch_layers.is_batch_first(layer)
     batch_first = layer.type in _CELLS or (rows.dim == 0 if told is None else told)

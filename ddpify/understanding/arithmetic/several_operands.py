@@ -14,7 +14,7 @@ import libcst as cst
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.operators.places import HOLDING_ROWS, TABLE, WITH_ONE_INDEX
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
@@ -97,7 +97,7 @@ def _take_whole_index(
     for shown, held in operands:
         at = place(node, operands, shown)
         index = at == _INDEX or held is kwargs.get("index")
-        rows = [d for d in held.data if d.placement is Placement.SHARD and d.form is Form.TENSOR]
+        rows = [d for d in held.data if d.placement is Placement.SHARD and d.form is Layout.TENSOR]
         if index and rows:
             run.demand(shown, value(*rows), uses.A_STATISTIC)
 
@@ -119,7 +119,7 @@ def _repeated(
     along = 0 if given is None and line else given.constant() if given is not None else None
     if repeated is None or dimensions.place(along, repeated.ndim) != repeated.dim:
         return across_samples.coupled_operands(run, node, found)
-    return value(replace(repeated, definition_sites=frozenset(), form=Form.MASKED))
+    return value(replace(repeated, definition_sites=frozenset(), form=Layout.MASKED))
 
 
 def _is_product_by_row(name: str, rows: Mapping[int, Value]) -> bool:

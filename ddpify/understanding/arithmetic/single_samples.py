@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import NO_ROWS, REPLICATED, Data, Value, value
@@ -49,7 +49,7 @@ def meet_others(run: RunState, node: cst.CSTNode, operands: Sequence[_Shown]) ->
     if not any(_differ(one, other) for (_, one), (_, other) in permutations(operands, 2)):
         return None
     for shown, data in operands:
-        rows = replace(data, definition_sites=frozenset(), dim=max(data.dim, 0), form=Form.PACKED)
+        rows = replace(data, definition_sites=frozenset(), dim=max(data.dim, 0), form=Layout.PACKED)
         if run.collating:
             run.mixes(node, rows)
         else:
@@ -63,9 +63,9 @@ def _differ(one: Data, other: Data) -> bool:
         return False
     if _is_single(other):
         return bool(other.taken_by) and other.taken_by != one.taken_by
-    rows = other.placement is Placement.SHARD and other.form is Form.TENSOR and not other.opaque
+    rows = other.placement is Placement.SHARD and other.form is Layout.TENSOR and not other.opaque
     return rows and other.dim == 0
 
 
 def _is_single(data: Data) -> bool:
-    return data.dim == NO_ROWS or data.form is Form.ROW
+    return data.dim == NO_ROWS or data.form is Layout.ROW

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.batching import current_batch
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import NO_ROWS, Data, Value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
-_OWN_POSITIONS = (Form.RANGE, Form.COMPUTED, Form.ORDER, Form.PERMUTATION)
+_OWN_POSITIONS = (NumberKind.RANGE, NumberKind.COMPUTED, Layout.ORDER, Layout.PERMUTATION)
 
 
 def by_positions(run: RunState, node: cst.Subscript, rows: Data, index: Value) -> Data | None:
@@ -28,14 +28,14 @@ def by_positions(run: RunState, node: cst.Subscript, rows: Data, index: Value) -
         return None
     if run.collating:
         run.mixes(node, rows)
-        return replace(rows, definition_sites=frozenset(), form=Form.MASKED)
+        return replace(rows, definition_sites=frozenset(), form=Layout.MASKED)
     first, *others = node.slice
-    plain = rows.form is Form.TENSOR and rows.dim == 0 and not rows.opaque
+    plain = rows.form is Layout.TENSOR and rows.dim == 0 and not rows.opaque
     if not plain or others or not isinstance(first.slice, cst.Index) or not run.module.editable:
         return None
     current_batch.used(run, node, [rows])
     run.facts.rows.taken_rows[node] = run.site(node)
-    return replace(rows, definition_sites=frozenset(), form=Form.MASKED, ndim=0)
+    return replace(rows, definition_sites=frozenset(), form=Layout.MASKED, ndim=0)
 
 
 def _counts_own_rows(index: Data) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ddpify.understanding.forms import SEVERAL_TENSORS, Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Form, Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.shapes.dimensions import named_dimensions
@@ -87,19 +87,19 @@ def over_all_rows(dim: int, rest: Sequence[Value], kwargs: Mapping[str, Value]) 
 def kept_form(data: Data) -> Form:
     """The form of a tensor that was made row by row from this one."""
     if data.ragged:
-        return Form.MASKED
+        return Layout.MASKED
     kept = (
         *SEVERAL_TENSORS,
-        Form.PERMUTATION,
-        Form.STACKED,
-        Form.RANGE,
-        Form.COMPUTED,
-        Form.INTERLEAVED,
-        Form.MIXED,
-        Form.STATE,
-        Form.STATES,
+        Layout.PERMUTATION,
+        Layout.STACKED,
+        NumberKind.RANGE,
+        NumberKind.COMPUTED,
+        Layout.INTERLEAVED,
+        Layout.MIXED,
+        Layout.STATE,
+        Layout.STATES,
     )
-    return data.form if data.form in kept else Form.TENSOR
+    return data.form if data.form in kept else Layout.TENSOR
 
 
 def along(
@@ -138,7 +138,7 @@ def along(
 def _has_parts(run: RunState, data: Data) -> bool:
     """Whether what a tensor is parted into may be rows of the whole batch, one under the other."""
     several = (
-        data.form in (Form.STACKED, Form.INTERLEAVED, Form.PERMUTATION)
+        data.form in (Layout.STACKED, Layout.INTERLEAVED, Layout.PERMUTATION)
         or data.ragged
         or data.opaque
     )
@@ -184,8 +184,8 @@ def _within_rows(name: str, data: Data, *, pair: bool) -> Value:
     """What a function of each row's own elements gives; with ``pair``, values and indices."""
     kept = replace(data, definition_sites=data.counting, form=kept_form(data))
     if name in (*PARTING, "unbind"):
-        kept = replace(kept, form=Form.PIECES)
-    indices = replace(kept, form=Form.ORDER) if name in ORDERING else kept
+        kept = replace(kept, form=Layout.PIECES)
+    indices = replace(kept, form=Layout.ORDER) if name in ORDERING else kept
     return value(Tup((value(kept), value(indices)))) if pair else value(indices)
 
 

@@ -28,7 +28,7 @@ from ddpify.understanding.batching import (
     per_sample_lists,
 )
 from ddpify.understanding.facts import Draw
-from ddpify.understanding.forms import SEVERAL_TENSORS, Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds, dimensions, tensor_sizes
 from ddpify.understanding.syntax import displayed, indices_of
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 
 def _of_sample(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     """One of the samples of a batch, or a part of one."""
-    if atom.form is Form.SAMPLES:
-        return replace(collating.sample(atom), form=Form.SAMPLE)
+    if atom.form is Layout.SAMPLES:
+        return replace(collating.sample(atom), form=Layout.SAMPLE)
     first = node.slice[0].slice
-    if atom.form is Form.SAMPLE and isinstance(first, cst.Index):
+    if atom.form is Layout.SAMPLE and isinstance(first, cst.Index):
         place = run.seen(first.value).constant()
         if isinstance(place, int):
             return collating.part_of_sample(atom, place)
@@ -63,17 +63,17 @@ def _of_sample(run: RunState, node: cst.Subscript, atom: Data) -> Data:
 
 def item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
     """``tensor[...]``."""
-    if atom.form is Form.SHAPE:
+    if atom.form is NumberKind.SHAPE:
         return _shape_item(run, node, atom)
-    if atom.form is Form.PACKED:
+    if atom.form is Layout.PACKED:
         return value(sequences.elements(atom))
-    if atom.form is Form.SAMPLES or atom.dim == NO_ROWS:
+    if atom.form is Layout.SAMPLES or atom.dim == NO_ROWS:
         part = _of_sample(run, node, atom)
         alone = atom.dim == NO_ROWS and _first_is_new(run, node)
         return value(collating.one_row(part) if alone else part)
     if atom.form in SEVERAL_TENSORS or _string_key(run, node):
         return _batch_item(run, node, atom)
-    if atom.form is Form.SIZED:
+    if atom.form is Layout.SIZED:
         return rows_by_index(run, node) or REPLICATED  # or no longer of as many as a batch
     if atom.reduced:  # what is made of a reduced number is replicated like any other tensor
         taken = rows_by_index(run, node)
@@ -81,10 +81,10 @@ def item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
             return taken
     if atom.counting and _takes_others(run, node):
         run.demand(node.value, value(atom), uses.POSITIONS)
-        return value(replace(atom.placed(Placement.REPLICATE), form=Form.GATHERED))
-    if atom.form is Form.PERMUTATION and bounds.takes_some(node):  # positions in the whole batch
+        return value(replace(atom.placed(Placement.REPLICATE), form=Layout.GATHERED))
+    if atom.form is Layout.PERMUTATION and bounds.takes_some(node):  # positions in the whole batch
         bounds.count_sizes(run, bounds.of_slices(node))
-        return value(replace(atom.placed(Placement.REPLICATE), form=Form.GATHERED))
+        return value(replace(atom.placed(Placement.REPLICATE), form=Layout.GATHERED))
     if atom.placement.partial:
         taken = rows_by_index(run, node)
         if taken is not None:  # one of the numbers, of the whole batch, for each row
@@ -92,16 +92,16 @@ def item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
             return taken
     if atom.placement is not Placement.SHARD:
         by = indices_of(node)
-        if atom.placement is Placement.COUPLED or atom.form is Form.GATHERED:
+        if atom.placement is Placement.COUPLED or atom.form is Layout.GATHERED:
             bounds.count_sizes(run, bounds.of_slices(node))
-        if atom.form is Form.GATHERED:
+        if atom.form is Layout.GATHERED:
             bounds.count_sizes(run, by)
             bounds.count_all_rows(run, by)
         tensor_pairs.beside_replicated(
             run, [(node.value, atom), *tensor_pairs.held_tensors([(i, run.seen(i)) for i in by])]
         )
         single = _is_one_position(run, node)
-        rows = atom.form is Form.GATHERED and not atom.opaque
+        rows = atom.form is Layout.GATHERED and not atom.opaque
         if rows and atom.dim == 0 and (single or _is_fixed(run, node)):
             return value(atom.placed(Placement.REPLICATE))
         single &= atom.placement.partial
@@ -162,7 +162,7 @@ def pieces(run: RunState, rows: Value, sizes: Value) -> Value:
 
 def _piece(rows: Data) -> Data:
     whole = rows.placement is Placement.SHARD  # an item of what it is parted into has rows
-    form = Form.MASKED if rows.ragged else Form.PIECES if whole else Form.TENSOR
+    form = Layout.MASKED if rows.ragged else Layout.PIECES if whole else Layout.TENSOR
     return replace(rows, placement=Placement.SHARD, definition_sites=frozenset(), form=form)
 
 
@@ -175,9 +175,9 @@ def cut_by_global_batches(
     """
     sizes = displayed(length[0]) or [length[0]]
     for data in cut[1].data if any(batch_sizes.names_size(run, one) for one in sizes) else ():
-        if data.form is Form.STACKED and data.dim == 0:
+        if data.form is Layout.STACKED and data.dim == 0:
             unreducible = replace(
-                data, definition_sites=frozenset(), names=frozenset(), form=Form.PACKED
+                data, definition_sites=frozenset(), names=frozenset(), form=Layout.PACKED
             )
             run.demand(cut[0], value(unreducible), uses.A_CUT)
 
@@ -239,7 +239,7 @@ def _batch_item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
     if len(node.slice) == 1 and isinstance(first, cst.Index):
         index = run.seen(first.value)
         if isinstance(index.constant(), int) or _is_key(index):
-            return value(replace(atom, form=Form.TENSOR))
+            return value(replace(atom, form=Layout.TENSOR))
         return value(_index(run, node, atom))
     return value(_index(run, node, atom))
 
@@ -303,15 +303,15 @@ def _all_rows(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     if atom.found_in and not _is_first_column(run, node):
         atom = replace(atom, found_in=frozenset())
     if atom.ragged:
-        kept = Form.MASKED
+        kept = Layout.MASKED
     else:
-        kept = atom.form if atom.form in (Form.STACKED, Form.INTERLEAVED) else Form.TENSOR
+        kept = atom.form if atom.form in (Layout.STACKED, Layout.INTERLEAVED) else Layout.TENSOR
     return replace(atom, definition_sites=frozenset(), form=kept)
 
 
 def is_plain_batch(data: Data) -> bool:
     """Whether these are a rank's rows, one after the other."""
-    rows = data.placement is Placement.SHARD and data.form is Form.TENSOR
+    rows = data.placement is Placement.SHARD and data.form is Layout.TENSOR
     return rows and data.dim == 0 and not data.opaque
 
 
@@ -337,18 +337,20 @@ def _index_rows(
     counts = bounds.counted(run, node)
     if counts and not bounds.begins_later(run, part_):
         loaders = _loaders_within(run, part_, atom, counts[0])
-        return replace(atom, definition_sites=frozenset(), form=Form.TENSOR, loaders=loaders)
+        return replace(atom, definition_sites=frozenset(), form=Layout.TENSOR, loaders=loaders)
     cut = batch_cuts.cut(run, node, atom, part_)
     if cut is not None:
         return cut
-    if any(isinstance(a, Data) and a.form is Form.PERMUTATION for a in index.atoms):
+    if any(isinstance(a, Data) and a.form is Layout.PERMUTATION for a in index.atoms):
         return regrouped(run, node, node.value, atom)
     if tensor_pairs.beside_replicated(run, [(node.value, atom), *_positions_of_all(index, node)]):
-        return replace(atom.placed(Placement.REPLICATE), form=Form.GATHERED)
-    for numbers in (d for d in index.data if d.form is Form.COMPUTED and not run.frames_forward()):
+        return replace(atom.placed(Placement.REPLICATE), form=Layout.GATHERED)
+    for numbers in (
+        d for d in index.data if d.form is NumberKind.COMPUTED and not run.frames_forward()
+    ):
         assert isinstance(part_, cst.Index)
         run.demand(part_.value, value(numbers), uses.POSITIONS)
-    for order in (d for d in index.data if d.form is Form.ORDER and d.definition_sites):
+    for order in (d for d in index.data if d.form is Layout.ORDER and d.definition_sites):
         assert isinstance(part_, cst.Index)
         of_all = Data(Placement.ROWS, order.loaders, order.definition_sites)
         if not run.frames_forward():
@@ -365,10 +367,10 @@ def _index_rows(
         return picked
     if any(d.placement is Placement.SHARD for d in index.data):
         # A forward treats each sample alone: it puts rows in order, and back again.
-        forms = (Form.RANGE, Form.ORDER) if run.frames_forward() else (Form.RANGE,)
+        forms = (NumberKind.RANGE, Layout.ORDER) if run.frames_forward() else (NumberKind.RANGE,)
         each = any(d.form in forms for d in index.data)
         return replace(
-            atom, definition_sites=frozenset(), form=Form.TENSOR if each else Form.MASKED
+            atom, definition_sites=frozenset(), form=Layout.TENSOR if each else Layout.MASKED
         )
     row = kind == "index" and isinstance(index.constant(), int) and not atom.opaque
     counted = bool(index.positions)
@@ -386,7 +388,7 @@ def _index_rows(
     if (atom.opaque and not counted) or run.frames_forward():
         # An element of an unseen container; in a forward, which treats each sample alone, the
         # dimension that is indexed is not the batch.
-        return replace(atom, definition_sites=frozenset(), form=Form.ROW if row else atom.form)
+        return replace(atom, definition_sites=frozenset(), form=Layout.ROW if row else atom.form)
     bounds.count_parts(run, node)
     picked_from = frozenset({node.value})  # where the whole batch could be gathered
     for one in index.positions:
@@ -394,14 +396,14 @@ def _index_rows(
     return replace(
         atom.placed(Placement.ROWS),
         definition_sites=picked_from,
-        form=Form.ROW if row else Form.TENSOR,
+        form=Layout.ROW if row else Layout.TENSOR,
     )
 
 
 def _positions_of_all(index: Value, node: cst.Subscript) -> list[tuple[cst.BaseExpression, Data]]:
     """Positions of rows of the whole batch, in an index."""
     held = [a for a in index.atoms if isinstance(a, Data) and not a.placement.local]
-    return [(node, a) for a in held if a.form is Form.GATHERED]
+    return [(node, a) for a in held if a.form is Layout.GATHERED]
 
 
 def _loaders_within(
@@ -421,7 +423,7 @@ def regrouped(
     run: RunState, node: cst.BaseExpression, rows: cst.BaseExpression, atom: Data
 ) -> Data:
     """Rows of the batch in another order: this rank's, once the whole batch is put in order."""
-    if not run.module.editable or atom.form is Form.PERMUTATION:
+    if not run.module.editable or atom.form is Layout.PERMUTATION:
         return atom.placed(Placement.COUPLED)
     return across_samples.on_all_rows(run, node, rows, atom)
 
@@ -435,7 +437,7 @@ def replicated_item(run: RunState, node: cst.Subscript) -> Value:
 def _by_gathered(run: RunState, node: cst.Subscript) -> Value | None:
     """What positions take for the rows of all ranks; None for another index."""
     held = [(shown, atom) for shown in indices_of(node) for atom in run.seen(shown).of(Data)]
-    gathered = [atom for _, atom in held if atom.form is Form.GATHERED]
+    gathered = [atom for _, atom in held if atom.form is Layout.GATHERED]
     if not gathered:
         return None
     tensor_pairs.beside_replicated(run, held)
@@ -468,14 +470,14 @@ def rows_by_index(run: RunState, node: cst.Subscript) -> Value | None:
     if all_found(run, indices_of(node)) or _counted_up(run, node):
         return REPLICATED
     rows = shards[0].placed(Placement.SHARD)
-    return value(replace(rows, form=Form.MASKED) if shards[0].ragged else rows)
+    return value(replace(rows, form=Layout.MASKED) if shards[0].ragged else rows)
 
 
 def _counted_up(run: RunState, node: cst.Subscript) -> bool:
     """Whether ``table[torch.arange(len(x))]`` takes rows for all ranks, each one's own behind."""
     first = node.slice[0].slice
     held = run.seen(first.value).data if isinstance(first, cst.Index) else []
-    ranges = [data for data in held if data.form is Form.RANGE and data.counting]
+    ranges = [data for data in held if data.form is NumberKind.RANGE and data.counting]
     if not ranges or run.collating or not run.module.editable:
         return False
     assert isinstance(first, cst.Index)
@@ -507,5 +509,5 @@ def _note_slice(run: RunState, node: cst.Subscript) -> None:
         current_batch.used(run, node, bounds.counted(run, node))
         return
     for data in bounds.counted(run, node):
-        rows = Data(Placement.SHARD, data.loaders, form=Form.PACKED)  # which no reduction suits
+        rows = Data(Placement.SHARD, data.loaders, form=Layout.PACKED)  # which no reduction suits
         run.demand(node, value(rows), uses.A_SLICE)

@@ -17,7 +17,7 @@ from ddpify.understanding.batching import (
     item_dimensions,
     joint_loaders,
 )
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Form, Layout, NumberKind
 from ddpify.understanding.placement import Placement, combine
 from ddpify.understanding.shapes import dimensions, tensor_sizes
 from ddpify.understanding.syntax import displayed
@@ -37,7 +37,7 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
-_PLACED = (Form.TENSOR, Form.STATE)  # forms of rows along the dimension that is noted
+_PLACED = (Layout.TENSOR, Layout.STATE)  # forms of rows along the dimension that is noted
 MOST_LENGTHS = 3  # of tuples that are added to: of more, it is a loop that makes them longer
 Operand = tuple[cst.BaseExpression, Value]  # what is written, and its value
 
@@ -152,7 +152,7 @@ def _plain(operator: str, left: Value, right: Value) -> Value:
 
 def pairs_of_all(held: Sequence[Data]) -> Data | None:
     """Rows of all ranks beside rows of all ranks: they lie along two dimensions of the result."""
-    rows = [data for data in held if data.form is Form.GATHERED]
+    rows = [data for data in held if data.form is Layout.GATHERED]
     if len({data.dim for data in rows}) < 2 and not any(data.opaque for data in rows):
         return None
     return replace(rows[0], dim=0, ndim=0, flat=True, opaque=True)
@@ -193,7 +193,9 @@ def _pair(
     if operator != "@" and across_samples.split_beside(run, left, right):
         return value(replace(base.placed(Placement.SHARD), loaders=loaders, dim=base.dim))
     if beside_replicated(run, [left, right]):
-        return value(replace(base.placed(Placement.REPLICATE), loaders=loaders, form=Form.GATHERED))
+        return value(
+            replace(base.placed(Placement.REPLICATE), loaders=loaders, form=Layout.GATHERED)
+        )
     note_used_on_rows(run, held)
     if placement is Placement.PER_COUNT and b is Placement.COUNT and right[1] is not None:
         run.facts.sizes.divisors.setdefault(right[0], set()).update(right[1].loaders)
@@ -227,7 +229,7 @@ def _pairs_of_all(
     held = [(shown, data) for shown, data in operands if data is not None]
     for shown, data in held:
         run.demand(shown, value(data), uses.A_STATISTIC)
-    return value(replace(held[0][1].placed(Placement.REPLICATE), form=Form.GATHERED))
+    return value(replace(held[0][1].placed(Placement.REPLICATE), form=Layout.GATHERED))
 
 
 def _names(*operands: tuple[cst.BaseExpression, Data | None]) -> frozenset[cst.BaseExpression]:
@@ -267,13 +269,13 @@ def _place_found(run: RunState, *operands: tuple[cst.BaseExpression, Data | None
 
 def _is_plain_batch(run: RunState, rows: Data | None) -> bool:
     """Whether the first dimension of something in a forward surely is that of the samples."""
-    plain = rows is not None and rows.form is Form.TENSOR and rows.dim == 0 and not rows.opaque
+    plain = rows is not None and rows.form is Layout.TENSOR and rows.dim == 0 and not rows.opaque
     return plain and run.module.editable and not run.collating
 
 
 def _met(run: RunState, operator: str, left: Data | None, right: Data | None) -> Placement | None:
     """How ranks hold what two operands give; None where no reduction of it would be right."""
-    if any(d is not None and d.form is Form.PERMUTATION for d in (left, right)):
+    if any(d is not None and d.form is Layout.PERMUTATION for d in (left, right)):
         return Placement.COUPLED
     if _half_reduced(left, right):
         return None
@@ -305,7 +307,7 @@ def note_used_unseen(run: RunState, node: cst.CSTNode, given: Iterable[Value]) -
     """What a reduction gave enters code that is not seen: its result may meet a rank's rows."""
     if not run.module.is_unused(node) and not run.no_grad and not run.frames_forward():
         atoms = (atom for one in given for atom in deep_atoms(one))
-        _note_reduced(run, [a for a in atoms if isinstance(a, Data) and a.form is Form.TENSOR])
+        _note_reduced(run, [a for a in atoms if isinstance(a, Data) and a.form is Layout.TENSOR])
 
 
 def _note_reduced(run: RunState, held: Iterable[Data]) -> None:
@@ -323,12 +325,14 @@ def beside_replicated(
     run: RunState, operands: Sequence[tuple[cst.BaseExpression, Data | None]]
 ) -> bool:
     """Whether this rank's rows meet the whole batch's: then they must be gathered as well."""
-    whole = (Form.GATHERED, Form.PLACE)  # or positions among them, of which rows pick some
+    whole = (Layout.GATHERED, NumberKind.PLACE)  # or positions among them, of which rows pick some
     if not any(d is not None and d.form in whole for _, d in operands):
         return False
     split = (Placement.SHARD, Placement.COUPLED, Placement.ROWS)
     rows = [(n, d) for n, d in operands if d is not None and d.placement in split]
-    rows = [(n, d) for n, d in rows if d.form is not Form.PERMUTATION]  # of all rows, on every rank
+    rows = [
+        (n, d) for n, d in rows if d.form is not Layout.PERMUTATION
+    ]  # of all rows, on every rank
     for expression, data in rows:
         run.demand(expression, value(data), uses.ALL_ROWS)
     return bool(rows)
@@ -375,40 +379,39 @@ def surely_crossed(left: Data | None, right: Data | None) -> bool:
         return False
     if both_plain(left, right):
         return True
-    alike = left.form == right.form and left.form in (Form.STACKED, Form.PAIRS)
+    alike = left.form == right.form and left.form in (Layout.STACKED, Layout.PAIRS)
     return alike or (right.dim == 1 and right.ndim == 2)
 
 
 def both_plain(left: Data, right: Data) -> bool:
     """Whether both are rows whose place is known: no states, stacks, or what is not seen."""
-    return left.form is right.form is Form.TENSOR and not (left.opaque or right.opaque)
+    return left.form is right.form is Layout.TENSOR and not (left.opaque or right.opaque)
 
 
 def _result(
     operator: str, base: Data, placement: Placement, left: Data | None, right: Data | None
 ) -> Data:
     if placement is Placement.SUM and base.placement is Placement.COUNT:
-        return replace(base.placed(placement), form=Form.NUMBER)
+        return replace(base.placed(placement), form=NumberKind.NUMBER)
     if placement in (Placement.COUNT, Placement.PER_COUNT):
         local = [d for d in (left, right) if d is not None and d.placement.local]
         definition_sites = frozenset(
             definition_site for d in local for definition_site in d.definition_sites
         )
-        multiple = Form.ROUNDED if _is_rounded(operator, left, local) else Form.MULTIPLE
-        form = multiple if placement is Placement.COUNT else Form.NUMBER
+        multiple = NumberKind.ROUNDED if _is_rounded(operator, left, local) else NumberKind.MULTIPLE
+        form: Form = multiple if placement is Placement.COUNT else NumberKind.NUMBER
         return replace(base, placement=placement, definition_sites=definition_sites, form=form)
-    if placement is Placement.SUM and base.form is Form.MULTIPLE and None in (left, right):
+    if placement is Placement.SUM and base.form is NumberKind.MULTIPLE and None in (left, right):
         return base  # summed where it is counted: a share of it could be rounded on each rank
     held = [d for d in (left, right) if d is not None]
     plain = all(d.counting or d.placement is Placement.COUNT for d in held)
     if placement is Placement.SHARD and plain:
         counting = frozenset(definition_site for d in held for definition_site in d.counting)
-        return replace(base, definition_sites=counting, form=Form.COMPUTED, ndim=0)
+        return replace(base, definition_sites=counting, form=NumberKind.COMPUTED, ndim=0)
     opaque = any(d.opaque for d in (left, right) if d is not None)
-    forms = {Form.MASKED if d.ragged else d.form for d in (left, right) if d is not None}
-    form = next(
-        (f for f in (Form.MASKED, Form.STACKED, Form.INTERLEAVED) if f in forms), Form.TENSOR
-    )
+    forms = {Layout.MASKED if d.ragged else d.form for d in (left, right) if d is not None}
+    ranked = (Layout.MASKED, Layout.STACKED, Layout.INTERLEAVED)
+    form = next((one for one in ranked if one in forms), Layout.TENSOR)
     dims = [d.dim for d in (left, right) if d is not None and d.placement is Placement.SHARD]
     dim = max(dims, default=0)
     both = [d for d in (left, right) if d is not None]
@@ -419,8 +422,8 @@ def _result(
 
 def _is_rounded(operator: str, left: Data | None, numbers: list[Data]) -> bool:
     """Whether a part of a number of rows is not the sum of the ranks' parts."""
-    halved = operator == "//" and left is not None and left.form is Form.NUMBER
-    return halved or any(number.form is Form.ROUNDED for number in numbers)
+    halved = operator == "//" and left is not None and left.form is NumberKind.NUMBER
+    return halved or any(number.form is NumberKind.ROUNDED for number in numbers)
 
 
 def _half_reduced(left: Data | None, right: Data | None) -> bool:
@@ -472,7 +475,7 @@ def _is_summed(factor: Data | None, side: int) -> bool:
 
 def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Value]) -> Value:
     """A comparison: elementwise on rows, and a reading of anything partial."""
-    if any(d.form is Form.SHAPE for one in values for d in one.data):
+    if any(d.form is NumberKind.SHAPE for one in values for d in one.data):
         return REPLICATED  # whether shapes are equal does not depend on the number of rows
     shards = []
     with_zero = any(one.constant() == 0 for one in values)
@@ -493,10 +496,10 @@ def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Val
         paired = pairs_of_all([d for _, d in tensors if d is not None])
         if paired is not None:
             return value(paired)
-        rows_of_all = [d for _, d in tensors if d is not None and d.form is Form.GATHERED]
+        rows_of_all = [d for _, d in tensors if d is not None and d.form is Layout.GATHERED]
         return by_hand or (value(*rows_of_all[:1]) if rows_of_all else REPLICATED)
     if beside_replicated(run, tensors):
-        return value(replace(shards[0].placed(Placement.REPLICATE), form=Form.GATHERED))
+        return value(replace(shards[0].placed(Placement.REPLICATE), form=Layout.GATHERED))
     if len(shards) == 2 and crossed(run, *shards):
         return mixed(run, nodes[0], shards[0], list(zip(nodes, values, strict=True)))
     rows = [d for d in shards if d.placement is Placement.ROWS]
@@ -505,14 +508,15 @@ def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Val
     plain = [one for one in values if not one.data]
     other = shards[1] if len(shards) > 1 else None
     ndim = dimensions.of_pair(shards[0], other, plain)
-    form = Form.TENSOR if first.form is Form.ORDER else first.form
+    form = Layout.TENSOR if first.form is Layout.ORDER else first.form
     return value(replace(first, definition_sites=kept, ndim=ndim, form=form, boolean=True))
 
 
 def _counts_rows(one: Value) -> bool:
     """Whether a value surely is a number of a rank's rows, whatever they are rows of."""
     numbers = (
-        isinstance(a, Data) and a.placement.partial and a.form is Form.NUMBER for a in one.atoms
+        isinstance(a, Data) and a.placement.partial and a.form is NumberKind.NUMBER
+        for a in one.atoms
     )
     return bool(one) and all(numbers)
 
@@ -520,11 +524,11 @@ def _counts_rows(one: Value) -> bool:
 def is_never_zero(run: RunState, number: Data) -> bool:
     """Whether this counts rows or their elements, where no mask has left them."""
     if number.placement is Placement.COUNT:
-        return number.form is Form.NUMBER
+        return number.form is NumberKind.NUMBER
     counted = (b.func for b in number.definition_sites if isinstance(b, cst.Call))
     rows = [run.seen(c.value).data for c in counted if isinstance(c, cst.Attribute)]
     whole = bool(rows) and not any(data.ragged for held in rows for data in held)
-    each = number.placement is Placement.SUM and number.form is Form.MULTIPLE
+    each = number.placement is Placement.SUM and number.form is NumberKind.MULTIPLE
     return each and whole and len(rows) == len(number.definition_sites)
 
 

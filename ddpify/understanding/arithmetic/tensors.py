@@ -42,7 +42,7 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
 )
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.batching import batch_rows, collating, handmade_batches, item_dimensions
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.operators.dimensions import ALONG
 from ddpify.understanding.operators.results import how_many
 from ddpify.understanding.operators.rules import Rule
@@ -87,7 +87,7 @@ CHOOSING = frozenset({"topk", "kthvalue"})
 REORDERING = frozenset("flip roll flipud fliplr".split())
 # What gives one number of all elements, where no dimension is named.
 _TO_ONE = frozenset("mean sum prod norm max min std var".split())
-_NUMBERS = (Form.NUMBER, Form.MULTIPLE, Form.ROUNDED)
+_NUMBERS = (NumberKind.NUMBER, NumberKind.MULTIPLE, NumberKind.ROUNDED)
 _COMPARING = frozenset(
     "eq ne gt lt ge le equal not_equal greater less greater_equal less_equal".split()
 )
@@ -123,18 +123,18 @@ def picked(placement: Placement) -> Placement:
 
 def part(atom: Data, position: int) -> Value:
     """One element of an unpacked tensor, batch or shape."""
-    if atom.form is Form.PACKED:
+    if atom.form is Layout.PACKED:
         return value(sequences.elements(atom) if position == 0 else atom)
-    if atom.form is Form.SHAPE:
+    if atom.form is NumberKind.SHAPE:
         return value(tensor_sizes.first_size(atom)) if position == atom.dim else REPLICATED
-    if atom.form is Form.SAMPLE:
+    if atom.form is Layout.SAMPLE:
         return value(collating.part_of_sample(atom, position))
-    if atom.form is Form.PIECES:
-        return value(replace(atom, form=Form.TENSOR))
-    if atom.form is Form.BATCH:
+    if atom.form is Layout.PIECES:
+        return value(replace(atom, form=Layout.TENSOR))
+    if atom.form is Layout.BATCH:
         ndim = item_dimensions.of_part(atom, position)
-        return value(replace(atom, form=Form.TENSOR, ndim=ndim))
-    if atom.form is Form.GATHERED and atom.dim == 0 and not atom.opaque:
+        return value(replace(atom, form=Layout.TENSOR, ndim=ndim))
+    if atom.form is Layout.GATHERED and atom.dim == 0 and not atom.opaque:
         return value(atom.placed(Placement.REPLICATE))
     behind = atom.dim > 0 and not atom.opaque  # what is unpacked is the dimension before the rows
     return value(replace(atom, dim=atom.dim - behind, ndim=0))
@@ -143,7 +143,7 @@ def part(atom: Data, position: int) -> Value:
 def attribute(atom: Data, name: str, *, called: bool) -> Value:
     """An attribute of a tensor, or of an unseen structure of tensors."""
     if name == "shape" and not atom.placement.local:
-        gathered = atom.form is Form.GATHERED
+        gathered = atom.form is Layout.GATHERED
         return value(tensor_sizes.shape(atom)) if gathered else REPLICATED
     if name == "shape":
         return tensor_sizes.global_size(atom) or value(tensor_sizes.shape(atom))
@@ -151,7 +151,7 @@ def attribute(atom: Data, name: str, *, called: bool) -> Value:
         return value(Const(atom.ndim))
     if name in _ALIKE:
         return REPLICATED
-    if atom.form is Form.PACKED and name == "data":
+    if atom.form is Layout.PACKED and name == "data":
         return value(sequences.elements(atom))
     if name in transpositions.ATTRIBUTES:
         place = transpositions.place(name, atom.dim, atom.ndim, (), {})
@@ -236,7 +236,7 @@ def _function(
     ):
         return _written_by_index(run, node, operands)
     if tensor_pairs.beside_replicated(run, tensor_pairs.held_tensors(operands)):
-        return value(replace(data[0][1].placed(Placement.REPLICATE), form=Form.GATHERED))
+        return value(replace(data[0][1].placed(Placement.REPLICATE), form=Layout.GATHERED))
     if "out" in kwargs:
         return _written_out(run, operands, kwargs["out"])
     tensor_pairs.note_used_on_rows(run, [d for _, d in tensor_pairs.held_tensors(operands)])
@@ -314,18 +314,18 @@ def _written_out(run: RunState, operands: list[Operand], out: Value) -> Value:
     """``torch.sum(x, 0, out=y)``: all ranks write the same into what all of them hold."""
     # What comes of a batch may be a view of it, or a copy of what all ranks hold.
     into_batch = any(
-        isinstance(atom, Data) and atom.form is not Form.GATHERED for atom in out.atoms
+        isinstance(atom, Data) and atom.form is not Layout.GATHERED for atom in out.atoms
     )
     for shown, held in operands:
         for data in held.data:
             rows = (
-                replace(data, definition_sites=frozenset(), form=Form.PACKED)
+                replace(data, definition_sites=frozenset(), form=Layout.PACKED)
                 if into_batch
                 else data
             )
             run.demand(shown, value(rows), uses.A_ROW if into_batch else uses.A_CHANGE)
     first = next(data for _, held in operands for data in held.data)
-    return value(replace(first.placed(Placement.REPLICATE), form=Form.GATHERED))
+    return value(replace(first.placed(Placement.REPLICATE), form=Layout.GATHERED))
 
 
 def _dimensions_left(
@@ -358,14 +358,14 @@ def _in_given_order(
 ) -> Value | None:
     """``index_select(x, 0, order)`` by an order of all samples is ``x[order]``; None for others."""
     index = kwargs.get("index") or (rest[1] if len(rest) > 1 else UNKNOWN)
-    orders = any(isinstance(a, Data) and a.form is Form.PERMUTATION for a in index.atoms)
+    orders = any(isinstance(a, Data) and a.form is Layout.PERMUTATION for a in index.atoms)
     own = [
-        a for a in index.data if a.form is Form.ORDER and a.definition_sites
+        a for a in index.data if a.form is Layout.ORDER and a.definition_sites
     ]  # of rows or within them
     if name != "index_select" or not (orders or (own and run.frames_forward())):
         return None
     along = (kwargs.get("dim") or (rest[0] if rest else UNKNOWN)).constant()
-    held = [d for d in rows[1].data if d.form is not Form.PERMUTATION and d.dim == along]
+    held = [d for d in rows[1].data if d.form is not Layout.PERMUTATION and d.dim == along]
     for order in own if held else ():
         of_all = Data(Placement.ROWS, order.loaders, order.definition_sites)
         run.demand(node, value(of_all), uses.AN_INDEX)
@@ -461,7 +461,7 @@ def on_replicated(
 ) -> Value:
     """The same for replicated values: rows stay rows, unless the function adds them up."""
     reduced = [a for _, v in operands for a in v.atoms if isinstance(a, Data)]
-    if not reduced or (name == "detach" and reduced[0].form is not Form.GATHERED):
+    if not reduced or (name == "detach" and reduced[0].form is not Layout.GATHERED):
         return REPLICATED
     number = replace(
         reduced[0].placed(Placement.REPLICATE),
@@ -474,11 +474,11 @@ def on_replicated(
     picked = along_batch.of_replicated(name, operands, rest, kwargs)
     if picked is not None:
         return picked
-    if reduced[0].form is Form.GATHERED and gives_a_pair(name, rest, kwargs):
+    if reduced[0].form is Layout.GATHERED and gives_a_pair(name, rest, kwargs):
         return _pair_of_replicated(name, reduced[0], rest, kwargs)
     over_rows = name in OVER_A_DIMENSION and goes_over_rows(name, reduced[0], rest, kwargs)
     if name == "argsort" and over_rows and reduced[0].ndim < 2:
-        return value(replace(reduced[0].placed(Placement.REPLICATE), form=Form.PERMUTATION))
+        return value(replace(reduced[0].placed(Placement.REPLICATE), form=Layout.PERMUTATION))
     along_one = bool(rest) or bool({"dim", "axis"} & kwargs.keys())
     left = reduced[0].opaque and along_one  # perhaps rows along another dimension
     gone = over_rows and name not in KEEPING_DIMENSIONS and not left
@@ -545,11 +545,11 @@ def _one(
     if _picks_rows(run, name, data, rest, kwargs):
         if name in _POSITIONS_OF_SOME:
             return value(found(run, operand, data))
-        return value(replace(data, dim=0, definition_sites=frozenset(), form=Form.MASKED))
+        return value(replace(data, dim=0, definition_sites=frozenset(), form=Layout.MASKED))
     dim = _dimension_after(name, data, rest, kwargs)
     if dim is not None:
-        behind_one = name == "unsqueeze" and data.dim == 0 < dim and data.form is Form.TENSOR
-        form = Form.STATE if behind_one else data.form
+        behind_one = name == "unsqueeze" and data.dim == 0 < dim and data.form is Layout.TENSOR
+        form = Layout.STATE if behind_one else data.form
         one_each = name == "squeeze" and dimensions.may_leave_one_each(data, 1)
         return value(
             replace(data, dim=dim, definition_sites=data.counting, form=form, one_each=one_each)
@@ -559,16 +559,16 @@ def _one(
     if name == "squeeze" and not run.collating:
         run.facts.sizes.squeezes.setdefault(node, (run.site(node), data.dim))
         data = replace(data, one_each=dimensions.may_leave_one_each(data, 1))
-    if name == "squeeze" and data.form in (Form.STATE, Form.STATES):
+    if name == "squeeze" and data.form in (Layout.STATE, Layout.STATES):
         return value(
-            replace(data, dim=0, definition_sites=frozenset(), form=Form.TENSOR)
+            replace(data, dim=0, definition_sites=frozenset(), form=Layout.TENSOR)
         )  # of one layer
     if name in views.RESHAPING and run.collating and data.dim == NO_ROWS:
         alone = bool(rest) and rest[0].constant() == 1
         return value(collating.one_row(data) if alone else replace(data, ndim=0))
     if name in views.RESHAPING:
         return views.reshaped(run, name, data, rest, operand)
-    if name == "argsort" and data.form is Form.PERMUTATION:
+    if name == "argsort" and data.form is Layout.PERMUTATION:
         return value(replace(data, definition_sites=frozenset()))  # the way back
     if name == "renorm" and data.dim != NO_ROWS:
         each = len(rest) > 1 and rest[1].constant() == data.dim
@@ -577,7 +577,7 @@ def _one(
     if name in OVER_A_DIMENSION and data.dim == NO_ROWS:
         row = keeps_dimensions(kwargs) and named_dimensions(rest, kwargs) == [(0,)]
         left = replace(data, definition_sites=frozenset(), ndim=0)  # still of this sample alone
-        form = Form.TENSOR if run.collating else Form.ROW
+        form = Layout.TENSOR if run.collating else Layout.ROW
         return value(collating.one_row(left, form=form) if row else left)
     if data.counting and name in OVER_A_DIMENSION and not run.frames_forward():
         run.demand(operand, value(data), uses.POSITIONS)  # they become those of all ranks
@@ -590,19 +590,19 @@ def _one(
         if in_forward is not None:
             return in_forward
         unsure = name in across_samples.KEPT and may_mix_rows(name, data, rest, kwargs)
-        if unsure and run.module.editable and not run.collating and data.form is Form.TENSOR:
+        if unsure and run.module.editable and not run.collating and data.form is Layout.TENSOR:
             return value(across_samples.on_all_rows(run, node, operand, data))
         made = along(run, name, data, rest, kwargs)
         by_default = name in ORDERING and not data.ndim and () in named_dimensions(rest, kwargs)
         return _ordered(made, operand) if by_default else made
     if name == "grad":  # torch.autograd.grad: one gradient for each input
-        return value(replace(data, definition_sites=frozenset(), form=Form.PIECES))
+        return value(replace(data, definition_sites=frozenset(), form=Layout.PIECES))
     if name in REORDERING and data.counting:
-        return value(replace(data, form=Form.COMPUTED))
+        return value(replace(data, form=NumberKind.COMPUTED))
     if name in REORDERING and _moves_rows(name, data, rest, kwargs):
         return value(tensor_items.regrouped(run, node, operand, data))
-    if data.form is Form.PERMUTATION and name not in (*LINEAR, *_SAME_ELEMENTS):
-        return value(replace(data.placed(Placement.REPLICATE), form=Form.GATHERED))
+    if data.form is Layout.PERMUTATION and name not in (*LINEAR, *_SAME_ELEMENTS):
+        return value(replace(data.placed(Placement.REPLICATE), form=Layout.GATHERED))
     if name == "batch_norm" and _by_batch(rest, kwargs):
         if run.frames_forward() and (run.module.editable or run.collating):
             return value(across_samples.on_all_rows(run, node, operand, data))
@@ -612,11 +612,11 @@ def _one(
     by_rule = across_samples.by_rule(run, node, name, operand, data, rest)
     if by_rule is not None:
         return by_rule
-    if name in _UNDER_EACH_OTHER and data.form is Form.TENSOR and not data.dim:
+    if name in _UNDER_EACH_OTHER and data.form is Layout.TENSOR and not data.dim:
         return value(_repeated(data, rest))
-    repeated = name in _REPEATING and data.form is Form.STATE  # which is several of them by now
-    form = Form.TENSOR if repeated else kept_form(data)
-    if data.form is Form.ORDER and name in _SAME_ELEMENTS:
+    repeated = name in _REPEATING and data.form is Layout.STATE  # which is several of them by now
+    form = Layout.TENSOR if repeated else kept_form(data)
+    if data.form is Layout.ORDER and name in _SAME_ELEMENTS:
         form = data.form
     return value(replace(data, definition_sites=data.counting, form=form))
 
@@ -626,9 +626,9 @@ def _repeated(data: Data, times: Sequence[Value]) -> Data:
     counts = views.sizes_of(times)
     new = len(counts) - data.ndim if data.ndim else 0
     if new > 0:
-        return replace(data.placed(Placement.SHARD), dim=new, form=Form.TENSOR)
+        return replace(data.placed(Placement.SHARD), dim=new, form=Layout.TENSOR)
     once = bool(counts) and counts[0].constant() == 1
-    form = Form.TENSOR if once else Form.STACKED
+    form = Layout.TENSOR if once else Layout.STACKED
     return replace(data.placed(Placement.SHARD), form=form)
 
 
@@ -637,7 +637,7 @@ def found(run: RunState, mask: cst.BaseExpression, data: Data) -> Data:
     inside = run.frames_forward() and (run.collating or not run.module.editable)
     located = data.dim == 0 and not data.opaque and not inside
     found_in = frozenset({mask}) if located else data.found_in
-    return replace(data, dim=0, definition_sites=frozenset(), form=Form.MASKED, found_in=found_in)
+    return replace(data, dim=0, definition_sites=frozenset(), form=Layout.MASKED, found_in=found_in)
 
 
 def _by_batch(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
@@ -655,7 +655,7 @@ def _ordered(made: Value, operand: cst.BaseExpression) -> Value:
         Tup(tuple(_ordered(item, operand) for item in a.items))
         if isinstance(a, Tup)
         else replace(a, definition_sites=frozenset({operand}))
-        if isinstance(a, Data) and a.form is Form.ORDER
+        if isinstance(a, Data) and a.form is Layout.ORDER
         else a
         for a in made.atoms
     )
@@ -679,7 +679,7 @@ def _picks_rows(
         return True
     along = (kwargs.get("dim") or (rest[0] if rest else UNKNOWN)).constant()
     positions = _indices(rest, kwargs)
-    each = any(d.form in (Form.RANGE, Form.ORDER) for d in positions)
+    each = any(d.form in (NumberKind.RANGE, Layout.ORDER) for d in positions)
     each |= run.frames_forward() and not any(d.ragged for d in positions)
     return name == "index_select" and along == data.dim and bool(positions) and not each
 

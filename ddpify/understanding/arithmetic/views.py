@@ -10,7 +10,7 @@ import libcst as cst
 
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import tensor_dimensions
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, Number, Tup, Value, value
 
@@ -32,12 +32,14 @@ def reshaped(
         return value(_flattened(data, [one.constant() for one in rest]))
     sizes = sizes_of(rest) if name in _BY_SIZES else []
     if data.ragged and _one_for_each_sample(sizes):
-        return value(replace(_kept(data, 0), form=Form.TENSOR))  # as many were taken of each sample
-    if data.form is Form.STACKED and _joins_rows(data, rest, sizes):
+        return value(
+            replace(_kept(data, 0), form=Layout.TENSOR)
+        )  # as many were taken of each sample
+    if data.form is Layout.STACKED and _joins_rows(data, rest, sizes):
         return value(_mixed_up(data))
     place = _place(sizes)
-    if place and data.form is Form.INTERLEAVED:
-        return value(replace(_kept(data, place), form=Form.TENSOR))  # put back behind each other
+    if place and data.form is Layout.INTERLEAVED:
+        return value(replace(_kept(data, place), form=Layout.TENSOR))  # put back behind each other
     if place and data.dim > 0:
         return value(_kept(data, place))
     if data.dim == 0 and _has_own_first(sizes):
@@ -45,14 +47,14 @@ def reshaped(
     if _cuts_across(data, sizes):
         return _cut(run, data, operand)
     if data.dim == 0 and len(sizes) > 1 and sizes[0].constant() == 1:
-        return value(replace(_kept(data, 1), form=Form.STATE))  # behind a dimension of size one
+        return value(replace(_kept(data, 1), form=Layout.STATE))  # behind a dimension of size one
     # The rows of each place follow each other.
-    behind = data.dim > 0 and data.form is not Form.STATE
+    behind = data.dim > 0 and data.form is not Layout.STATE
     if behind and len(sizes) > 1 and data.ndim == data.dim + 1:
         return value(_mixed_up(data))
     if behind and len(sizes) == 1 and data.ndim not in (0, data.dim + 1):
         return value(_mixed_up(data))
-    kept = replace(_kept(data, 0), form=Form.INTERLEAVED) if behind else _kept(data, 0)
+    kept = replace(_kept(data, 0), form=Layout.INTERLEAVED) if behind else _kept(data, 0)
     return value(replace(kept, flat=_lays_out(run, data, sizes)))
 
 
@@ -90,7 +92,7 @@ def _counted(sizes: Sequence[Value]) -> tuple[int, Data] | None:
 def _one_for_each_sample(sizes: Sequence[Value]) -> bool:
     """Whether a view has a row for each of this rank's samples: their number is its first size."""
     counted = _counted(sizes)
-    return counted is not None and counted[0] == 0 and counted[1].form is Form.NUMBER
+    return counted is not None and counted[0] == 0 and counted[1].form is NumberKind.NUMBER
 
 
 def _place(sizes: Sequence[Value]) -> int | None:
@@ -112,20 +114,20 @@ def _has_own_first(sizes: Sequence[Value]) -> bool:
 
 def _cuts_across(data: Data, sizes: Sequence[Value]) -> bool:
     """Whether a view of tensors with their rows behind others has them first, as many as before."""
-    behind = data.dim == 1 and data.form is not Form.STATE
-    if not (behind or data.form is Form.INTERLEAVED) or data.opaque or len(sizes) < 2:
+    behind = data.dim == 1 and data.form is not Layout.STATE
+    if not (behind or data.form is Layout.INTERLEAVED) or data.opaque or len(sizes) < 2:
         return False
     counted = _counted(sizes)
     if counted is not None:
-        return counted[0] == 0 and counted[1].form not in (Form.MULTIPLE, Form.ROUNDED)
-    return data.form is Form.STATES and sizes[0].constant() == -1
+        return counted[0] == 0 and counted[1].form not in (NumberKind.MULTIPLE, NumberKind.ROUNDED)
+    return data.form is Layout.STATES and sizes[0].constant() == -1
 
 
 def _cut(run: RunState, data: Data, operand: cst.BaseExpression) -> Value:
     if not run.frames_forward():
         return value(replace(data.placed(Placement.ROWS), definition_sites=frozenset({operand})))
     unreducible = replace(
-        data, definition_sites=frozenset(), form=Form.PACKED
+        data, definition_sites=frozenset(), form=Layout.PACKED
     )  # no reduction suits it
     run.demand(operand, value(unreducible), uses.A_VIEW)
     return value(_kept(data, 0))
@@ -148,10 +150,10 @@ def _flattened(data: Data, bounds: Sequence[object]) -> Data:
     if 0 <= last < data.dim:
         return _kept(data, data.dim - (last - first))
     if last == data.dim or (last == -1 and data.ndim == data.dim + 1):
-        return replace(_kept(data, first), form=Form.INTERLEAVED)
+        return replace(_kept(data, first), form=Layout.INTERLEAVED)
     return _mixed_up(data)
 
 
 def _mixed_up(data: Data) -> Data:
     """Elements of rows that were not first, or not of one tensor: only before could they be had."""
-    return replace(_kept(data, 0), form=Form.MIXED)
+    return replace(_kept(data, 0), form=Layout.MIXED)

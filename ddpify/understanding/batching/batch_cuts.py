@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.batching import current_batch, joint_loaders
-from ddpify.understanding.forms import SEVERAL_TENSORS, Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Layout
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Data, Number
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
-_FORMS = (Form.TENSOR, *SEVERAL_TENSORS, Form.YIELDED)
+_FORMS = (Layout.TENSOR, *SEVERAL_TENSORS, Layout.YIELDED)
 
 
 def cut(run: RunState, node: cst.Subscript, rows: Data, part: cst.BaseSlice) -> Data | None:
@@ -36,7 +36,7 @@ def cut(run: RunState, node: cst.Subscript, rows: Data, part: cst.BaseSlice) -> 
     source = run.instance(scope, run.module, f"{joint_loaders.CUT} {code_of(part.upper)}")
     current_batch.taken(run, frozenset({source}))
     return replace(
-        rows, definition_sites=frozenset(), form=Form.TENSOR, loaders=rows.loaders | {source}
+        rows, definition_sites=frozenset(), form=Layout.TENSOR, loaders=rows.loaders | {source}
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.batching.handmade_batches import replicated_tensors
-from ddpify.understanding.forms import SEVERAL_TENSORS, Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Form, Layout
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -58,7 +58,7 @@ _STACKS = {
     "torch.nn.TransformerDecoder": "decoder_layer",
 }
 # Forms of rows that lie where they are said to.
-_APART = (Form.TENSOR, *SEVERAL_TENSORS, Form.YIELDED, Form.MASKED, Form.STATE)
+_APART = (Layout.TENSOR, *SEVERAL_TENSORS, Layout.YIELDED, Layout.MASKED, Layout.STATE)
 
 
 def expect(run: RunState, one: Value, dim: int) -> None:
@@ -203,5 +203,5 @@ def form_of_states(layer: Instance) -> Form:
         given = layer.arguments.get(name) or layer.arguments.get(position)
         known = [atom.value for atom in given.of(Const)] if given else [single]
         if not known or any(one != single for one in known):
-            return Form.STATES
-    return Form.STATE
+            return Layout.STATES
+    return Layout.STATE

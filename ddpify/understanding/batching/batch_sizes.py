@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import UNKNOWN, Data, Instance, Number, Value
@@ -62,7 +62,7 @@ def split_where_they_meet(run: RunState, operands: list[tuple[cst.BaseExpression
     shards = [d for _, one in operands for d in one.data if d.placement is Placement.SHARD]
     rows = {loader for data in shards if data.dim == 0 for loader in data.loaders}
     for shown, one in operands if rows and run.in_batch_loop() else ():
-        sized = [a for a in one.atoms if isinstance(a, Data) and a.form is Form.SIZED]
+        sized = [a for a in one.atoms if isinstance(a, Data) and a.form is Layout.SIZED]
         if any(not rows.isdisjoint(data.loaders) for data in sized):
             run.facts.rows.replicated_rows.setdefault(shown, run.site(shown))
 

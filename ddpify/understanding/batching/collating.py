@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeGuard
 import libcst as cst
 
 from ddpify.understanding.batching import item_dimensions
-from ddpify.understanding.facts import Layout
-from ddpify.understanding.forms import Form
+from ddpify.understanding.facts import BatchDimensions
+from ddpify.understanding.forms import Form, Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     NO_ROWS,
@@ -43,7 +43,7 @@ _CONTAINERS = ("list", "dict")
 
 def samples(loader: Instance) -> Data:
     """The list of samples that a collate function gets."""
-    return Data(Placement.SHARD, frozenset({loader}), form=Form.SAMPLES)
+    return Data(Placement.SHARD, frozenset({loader}), form=Layout.SAMPLES)
 
 
 def part_of_sample(atom: Data, position: int) -> Data:
@@ -54,7 +54,7 @@ def part_of_sample(atom: Data, position: int) -> Data:
 
 def sample(atom: Data) -> Data:
     """One of those samples, or a part of it."""
-    form = Form.SEVERAL if atom.form is Form.SEVERAL else Form.TENSOR
+    form = Layout.SEVERAL if atom.form is Layout.SEVERAL else Layout.TENSOR
     return replace(
         atom, form=form, dim=NO_ROWS, definition_sites=frozenset(), names=frozenset(), ndim=0
     )
@@ -72,7 +72,7 @@ def yielded(run: RunState, node: cst.BaseExpression, loader: Instance) -> Value 
     layout = _layout(made)
     if layout is not None:
         run.facts.loading.layouts[loader] = layout
-    usual = Data(Placement.SHARD, frozenset({loader}), form=Form.YIELDED)
+    usual = Data(Placement.SHARD, frozenset({loader}), form=Layout.YIELDED)
     if loader in run.facts.loading.mixed and layout is not None:
         return _batch(made, usual, whole=True)
     behind = (is_rows(leaf) and (leaf.dim > 0 or leaf.ragged) for leaf in _leaves(made))
@@ -113,11 +113,11 @@ def _of_one_sample(atom: Atom) -> Atom:
 def length(one: Value) -> Data | None:
     """The number of samples that a list which has something of each of them is long."""
     for atom in one.atoms:
-        if isinstance(atom, Data) and atom.form is Form.SAMPLES:
+        if isinstance(atom, Data) and atom.form is Layout.SAMPLES:
             return atom
         if isinstance(atom, Instance) and atom.type == "list":
             each = [a for a in atom.elements.atoms if isinstance(a, Data) and a.dim == NO_ROWS]
-            if each and each[0].form is not Form.SEVERAL and set(atom.attributes) == {"*"}:
+            if each and each[0].form is not Layout.SEVERAL and set(atom.attributes) == {"*"}:
                 return samples_of(each[0])
     return None
 
@@ -130,7 +130,7 @@ def parts_of(samples: Data) -> Iterator[Data]:
 
 def samples_of(part: Data) -> Data:
     """The list of which something is one sample's part."""
-    return replace(part, form=Form.SAMPLES, dim=0)
+    return replace(part, form=Layout.SAMPLES, dim=0)
 
 
 def collate_functions(loader: Instance) -> Iterator[Function | Bound | Class]:
@@ -156,9 +156,9 @@ def puts_batch_first(loader: Instance) -> bool:
 
 def stacked(atom: Data, dim: object) -> Data:
     """Samples put side by side along a new dimension."""
-    if atom.form is Form.SEVERAL:
-        return replace(atom.placed(atom.placement), dim=0, form=Form.RAGGED)
-    ndim = atom.ndim if atom.form is Form.SAMPLES else 0
+    if atom.form is Layout.SEVERAL:
+        return replace(atom.placed(atom.placement), dim=0, form=Layout.RAGGED)
+    ndim = atom.ndim if atom.form is Layout.SAMPLES else 0
     place = max(dim, 0) if isinstance(dim, int) else 0
     return replace(atom.placed(atom.placement), dim=place, ndim=ndim)
 
@@ -173,7 +173,7 @@ def joined(atom: Data, short: str, dim: object) -> Data:
         return replace(stacked(atom, dim), ndim=ndim)
     if dim not in (0, ...) or short in ("hstack", "column_stack"):
         return stacked(atom, 0)
-    return replace(atom.placed(atom.placement), dim=0, form=Form.RAGGED)
+    return replace(atom.placed(atom.placement), dim=0, form=Layout.RAGGED)
 
 
 def note_numbers(run: RunState, counted: Iterable[Data]) -> None:
@@ -186,7 +186,7 @@ def put_together(given: Value) -> Value | None:
     """What ``default_collate`` makes of samples: a tensor of each of their parts."""
     made = []
     for atom in given.atoms:
-        if not isinstance(atom, Data) or atom.form is not Form.SAMPLES:
+        if not isinstance(atom, Data) or atom.form is not Layout.SAMPLES:
             return None
         parts = tuple(value(one) for one in _replicated_parts(atom))
         if not parts:
@@ -203,12 +203,12 @@ def _replicated_parts(atom: Data) -> Iterator[Data]:
         yield replace(atom.placed(atom.placement), dim=0, ndim=ndim)
 
 
-def one_row(atom: Data, *, form: Form = Form.TENSOR) -> Data:
+def one_row(atom: Data, *, form: Form = Layout.TENSOR) -> Data:
     """A sample's own tensor as a batch of that one sample."""
     return replace(atom.placed(atom.placement), dim=0, form=form)
 
 
-def _layout(made: Value) -> Layout | None:
+def _layout(made: Value) -> BatchDimensions | None:
     """The dimensions along which the rows of a batch lie; None where they are not known."""
     same = _dimension(made)
     if isinstance(same, int):
@@ -245,14 +245,14 @@ def _dimension(made: Value) -> int | str | None:
 def _is_replicated(leaf: Atom) -> bool:
     """Whether a part of a batch has no rows, such as a number or what is made of all rows."""
     if isinstance(leaf, Data):
-        rows = leaf.form is Form.GATHERED  # as many as the batch has, or fewer
+        rows = leaf.form is Layout.GATHERED  # as many as the batch has, or fewer
         return leaf.placement in (Placement.REPLICATE, Placement.COUNT) and not rows
     return isinstance(leaf, (Const, Number))
 
 
 def _is_of_each_sample(leaf: Atom) -> bool:
     """Whether this is an item of a list that has something of each sample."""
-    return isinstance(leaf, Data) and leaf.dim == NO_ROWS and leaf.form is not Form.SEVERAL
+    return isinstance(leaf, Data) and leaf.dim == NO_ROWS and leaf.form is not Layout.SEVERAL
 
 
 def _leaves(made: Value) -> Iterator[Atom]:
@@ -285,7 +285,7 @@ def _batch(made: Value, usual: Data, *, whole: bool = False) -> Value:
     ``whole`` marks one that every rank collates in full, before it keeps its own rows.
     """
     if not made:
-        return value(replace(usual, form=Form.BATCH))
+        return value(replace(usual, form=Layout.BATCH))
     return join(*(_batch_atom(atom, usual, whole=whole) for atom in made.atoms))
 
 
@@ -293,11 +293,11 @@ def _batch_atom(atom: Atom, usual: Data, *, whole: bool) -> Value:
     if isinstance(atom, Tup):
         return value(Tup(tuple(_batch(item, usual, whole=whole) for item in atom.items)))
     if isinstance(atom, Data) and is_rows(atom):
-        form = Form.LISTED if atom.form is Form.SAMPLES else usual.form
-        form = Form.RAGGED if atom.ragged else form
+        form = Layout.LISTED if atom.form is Layout.SAMPLES else usual.form
+        form = Layout.RAGGED if atom.ragged else form
         return value(replace(usual, dim=atom.dim, ndim=atom.ndim, form=form))
     if whole and _counts_samples(atom):
-        return value(Data(Placement.REPLICATE, usual.loaders, form=Form.TOTAL))
+        return value(Data(Placement.REPLICATE, usual.loaders, form=NumberKind.TOTAL))
     if whole and _is_replicated(atom):
         return REPLICATED if isinstance(atom, Data) else value(atom)
     if isinstance(atom, Instance) and _parts(atom) and (not atom.kind or atom.kind == "dict"):
@@ -305,4 +305,4 @@ def _batch_atom(atom: Atom, usual: Data, *, whole: bool) -> Value:
             for key, item in list(atom.attributes.items()):
                 atom.hold(key, _batch(item, usual, whole=whole))
         return value(atom)
-    return value(replace(usual, form=Form.BATCH))
+    return value(replace(usual, form=Layout.BATCH))

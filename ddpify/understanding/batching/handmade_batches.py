@@ -18,7 +18,7 @@ import libcst as cst
 
 from ddpify.understanding.batching import batch_sizes, item_dimensions
 from ddpify.understanding.facts import Entry
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
@@ -244,12 +244,12 @@ def _split_like(
     if surely and held and all(isinstance(a, Number) for a in held.atoms):
         held = value(*(replace(a, flat=True) for a in replicated_tensors(possible_batch())))
     held = defined(run, held, shown)
-    if shard.form is Form.STACKED and replicated_tensors(held):
+    if shard.form is Layout.STACKED and replicated_tensors(held):
         run.facts.by_hand.unmatched.setdefault(
             shown, run.site(shown)
         )  # its parts would have to be split
         return
-    mixed = shard.form is Form.INTERLEAVED
+    mixed = shard.form is Layout.INTERLEAVED
     alike = [
         a for a in replicated_tensors(held) if a.mixed == mixed and (mixed or a.dim == shard.dim)
     ]
@@ -348,7 +348,7 @@ def _split_atoms(one: Value, dim: int, sources: frozenset[Instance], ndim: int) 
         if isinstance(atom, Tup):
             yield Tup(tuple(_split(item_, dim, sources, 0) for item_ in atom.items))
         elif isinstance(atom, Instance) and replicated_tensors(value(atom)):
-            yield replace(rows, form=Form.BATCH)
+            yield replace(rows, form=Layout.BATCH)
         elif isinstance(atom, (ReplicatedTensor, Number)):
             yield rows
         elif not isinstance(atom, Const):

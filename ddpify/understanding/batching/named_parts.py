@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ddpify.understanding.forms import SEVERAL_TENSORS, Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Layout
 from ddpify.understanding.values import UNKNOWN, Atom, Data, Instance, Value, join, value
 
 
@@ -20,7 +20,7 @@ def parts_by_name(given: Value) -> Value:
 
 def _part_by_name(atom: Atom) -> Value:
     if isinstance(atom, Data) and is_batch(atom):
-        return value(replace(atom, form=Form.TENSOR))
+        return value(replace(atom, form=Layout.TENSOR))
     if isinstance(atom, Instance) and atom.type == "dict":
         held = atom.attribute("*") or UNKNOWN
         return held if held.data else UNKNOWN
@@ -29,4 +29,4 @@ def _part_by_name(atom: Atom) -> Value:
 
 def is_batch(atom: Data) -> bool:
     """Whether this may be several tensors, and not the rows of one."""
-    return atom.opaque or atom.form in (*SEVERAL_TENSORS, Form.YIELDED)
+    return atom.opaque or atom.form in (*SEVERAL_TENSORS, Layout.YIELDED)

@@ -11,7 +11,7 @@ from itertools import groupby
 
 import libcst as cst
 
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import dotted
@@ -54,7 +54,7 @@ def _of_one_length(shapes: Iterable[_Shape]) -> Iterator[list[_Shape]]:
 
 def _batch(shapes: list[_Shape], sources: frozenset[Instance]) -> Tup:
     several = (True in told and False not in told for told in zip(*shapes, strict=True))
-    forms = (Form.BATCH if one else Form.TENSOR for one in several)
+    forms = (Layout.BATCH if one else Layout.TENSOR for one in several)
     return Tup(tuple(value(Data(Placement.SHARD, sources, form=form)) for form in forms))
 
 

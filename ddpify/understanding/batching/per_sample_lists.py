@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds
 from ddpify.understanding.structure import Structure, walk
@@ -217,9 +217,9 @@ def of_list(made: Instance) -> Data | None:
         return None
     loaders = frozenset(one for data in (picked or held) for one in data.loaders)
     if picked:
-        return Data(Placement.SHARD, loaders, form=Form.LISTED)
+        return Data(Placement.SHARD, loaders, form=Layout.LISTED)
     counted = isinstance(made.site, cst.Call)  # range(n), list(range(n))
-    form = Form.RANGE if counted else Form.COMPUTED
+    form = NumberKind.RANGE if counted else NumberKind.COMPUTED
     return Data(Placement.SHARD, loaders, counting, form=form)
 
 
@@ -232,7 +232,7 @@ def one_each(run: RunState, atom: Atom) -> Data | None:
     loaders = frozenset(
         one for data in deep_atoms(held) if isinstance(data, Data) for one in data.loaders
     )
-    return Data(Placement.SHARD, loaders, form=Form.LISTED) if loaders else None
+    return Data(Placement.SHARD, loaders, form=Layout.LISTED) if loaders else None
 
 
 def numbers(one: Value) -> Value:
@@ -258,15 +258,15 @@ def as_tensor(made: Instance) -> Data | None:
     counting = made.elements.positions
     if counting:
         return of_list(made) or _computed(counting)
-    places = any(isinstance(a, Data) and a.form is Form.PLACE for a in made.elements.atoms)
-    return Data(Placement.REPLICATE, form=Form.GATHERED) if places else None
+    places = any(isinstance(a, Data) and a.form is NumberKind.PLACE for a in made.elements.atoms)
+    return Data(Placement.REPLICATE, form=Layout.GATHERED) if places else None
 
 
 def _computed(counting: list[Data]) -> Data:
     """Numbers that count rows, of which there need not be one for each row."""
     loaders = frozenset(one for data in counting for one in data.loaders)
     definition_sites = frozenset(one for data in counting for one in data.definition_sites)
-    return Data(Placement.SHARD, loaders, definition_sites, form=Form.COMPUTED)
+    return Data(Placement.SHARD, loaders, definition_sites, form=NumberKind.COMPUTED)
 
 
 def count_all(run: RunState, shown: cst.BaseExpression, made: Instance) -> None:

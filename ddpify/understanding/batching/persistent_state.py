@@ -18,7 +18,7 @@ from ddpify.understanding.arguments import (
     local_data,
 )
 from ddpify.understanding.batching import in_place_writes, sample_tables
-from ddpify.understanding.forms import SEVERAL_TENSORS, Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds
 from ddpify.understanding.structure import walk
@@ -76,7 +76,7 @@ def _holds_rows(run: RunState, target: cst.BaseExpression, local: Data) -> None:
     That of its ``data`` is another's: the tensor keeps its own size, and what it held behind them.
     """
     if isinstance(target, cst.Attribute) and target.attr.value == "data":
-        unreducible = Data(Placement.SHARD, local.loaders, form=Form.PACKED)
+        unreducible = Data(Placement.SHARD, local.loaders, form=Layout.PACKED)
         run.demand(target, value(unreducible), uses.A_KEPT_TENSOR)
         return
     kept = next(in_place_writes.holders(target), None)
@@ -107,11 +107,11 @@ def item(run: RunState, target: cst.Subscript, shown: cst.BaseExpression, new: V
 
 def _at_places_of_all(run: RunState, target: cst.BaseExpression, given: list[Operand]) -> bool:
     """What is written at a permutation's places, as the way back from it is, is of all rows."""
-    if not any(d.form is Form.PERMUTATION for _, one in given for d in one.data):
+    if not any(d.form is Layout.PERMUTATION for _, one in given for d in one.data):
         return False
     for shown, one in [(target, run.eval(target)), *given]:
         for data in one.data:
-            if data.form is not Form.PERMUTATION:
+            if data.form is not Layout.PERMUTATION:
                 run.demand(shown, value(data), uses.ROWS_OF_ALL)
     return True
 
@@ -212,9 +212,9 @@ def _is_kept(run: RunState, target: cst.BaseExpression) -> bool:
 
 def _demand(run: RunState, shown: cst.BaseExpression, data: Data, *, by_index: bool) -> None:
     """Let what is written be that of the whole batch, as far as that can be had here."""
-    rows = (by_index or _is_picked(data)) and data.form not in (*SEVERAL_TENSORS, Form.SHAPE)
+    rows = (by_index or _is_picked(data)) and data.form not in (*SEVERAL_TENSORS, NumberKind.SHAPE)
     if data.placement not in _REDUCIBLE and not rows:
-        data = Data(Placement.SHARD, data.loaders, form=Form.PACKED)  # which no reduction suits
+        data = Data(Placement.SHARD, data.loaders, form=Layout.PACKED)  # which no reduction suits
     run.demand(shown, value(data), uses.A_KEPT_TENSOR)
 
 

@@ -12,7 +12,7 @@ import libcst as cst
 
 from ddpify.understanding import uses
 from ddpify.understanding.batching import handmade_batches
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, Value, value
 
@@ -38,7 +38,7 @@ def kept(run: RunState, node: cst.BaseExpression, inner: list[Data]) -> Value | 
     for piece, one in joined:
         for data in one.data if not piece.deep_equals(target) else ():
             run.demand(piece, value(data), uses.A_KEPT_COLLECTION)
-    return value(replace(inner[0].placed(Placement.REPLICATE), form=Form.GATHERED))
+    return value(replace(inner[0].placed(Placement.REPLICATE), form=Layout.GATHERED))
 
 
 def _assigned(run: RunState, node: cst.CSTNode) -> cst.BaseExpression | None:

@@ -14,7 +14,7 @@ import libcst as cst
 
 from ddpify.understanding.batching import collating
 from ddpify.understanding.definite_assignment import target_names
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.values import NO_ROWS, Atom, Data, Instance, Tup, Value, join, value
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def one_of(atom: Data) -> Data:
     """One of the things that a sample is, or brings."""
-    return replace(collating.sample(atom), form=Form.SEVERAL)
+    return replace(collating.sample(atom), form=Layout.SEVERAL)
 
 
 def in_comprehension(run: RunState, node: cst.BaseComp, item: Value) -> Value:
@@ -79,7 +79,7 @@ def _goes_through_all(run: RunState, iterable: cst.BaseExpression) -> bool:
 
 
 def _of_one_sample(atom: Data) -> Data:
-    return replace(atom, form=Form.TENSOR) if atom.form is Form.SEVERAL else atom
+    return replace(atom, form=Layout.TENSOR) if atom.form is Layout.SEVERAL else atom
 
 
 def _one_of_many(atom: Data) -> Data:

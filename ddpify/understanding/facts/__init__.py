@@ -1,6 +1,12 @@
 """What the interpreter learned about a script: the one place where a pitfall is known."""
 
-from ddpify.understanding.facts.batches import Batches, Dimensions, LateUse, Layout, Loading
+from ddpify.understanding.facts.batches import (
+    BatchDimensions,
+    Batches,
+    Dimensions,
+    LateUse,
+    Loading,
+)
 from ddpify.understanding.facts.draws import Draw, Draws
 from ddpify.understanding.facts.events import Demand, Effect, Event, Switch
 from ddpify.understanding.facts.facts import Facts
@@ -13,6 +19,7 @@ from ddpify.understanding.facts.rows import Regrouped, Rows, Sizes, States
 from ddpify.understanding.facts.runtime import RuntimeUses
 
 __all__ = [
+    "BatchDimensions",
     "Batches",
     "Calls",
     "Demand",
@@ -27,7 +34,6 @@ __all__ = [
     "Gradients",
     "HandmadeBatches",
     "LateUse",
-    "Layout",
     "Loading",
     "Place",
     "Reductions",

@@ -13,7 +13,7 @@ from ddpify.understanding.values import Instance
 # The dimension of a batch's rows: one for all of it, or one for each part of a tuple or of a
 # dictionary. None is for a part that has no rows.
 Dimensions = int | None
-Layout = tuple[Dimensions, ...] | dict[str, Dimensions]
+BatchDimensions = tuple[Dimensions, ...] | dict[str, Dimensions]
 
 
 @record
@@ -33,7 +33,7 @@ class Loading:
     """How loaders put samples together, who goes through them, and who else gets them."""
 
     # Loaders whose collate function is understood: the dimension of the rows, of all or each part.
-    layouts: dict[Instance, Layout] = field(default_factory=dict)
+    layouts: dict[Instance, BatchDimensions] = field(default_factory=dict)
     numbered: set[Instance] = field(default_factory=set)
     # Loaders whose collate function lets the samples of a batch depend on each other, and where.
     mixed: dict[Instance, Site] = field(default_factory=dict)

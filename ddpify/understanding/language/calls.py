@@ -11,7 +11,7 @@ import libcst as cst
 from ddpify.understanding import definition_sites, mapping_classes, merged_calls
 from ddpify.understanding.batching import current_batch, handmade_batches, model_inputs, named_parts
 from ddpify.understanding.facts import Site
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.frames import Frame
 from ddpify.understanding.language import attributes, forward_attributes, overloads
 from ddpify.understanding.libraries import (
@@ -318,7 +318,7 @@ def _result_of_all(run: RunState, call: _Call) -> Value:
 def _note_lists(run: RunState, call: _Call, result: Value) -> None:
     """Note the lists that a function makes of the rows of all ranks: they hold those, too."""
     given = (a for one in (*call.args, *call.kwargs.values()) for a in one.of(Data))
-    if any(a.form is Form.GATHERED for a in given):
+    if any(a.form is Layout.GATHERED for a in given):
         run.of_all_ranks.update(a for a in result.of(Instance) if a.type == "list")
 
 

@@ -15,7 +15,7 @@ from ddpify.understanding.batching import (
     per_sample_lists,
     ragged_samples,
 )
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.language import assignments, branches, elements
 from ddpify.understanding.libraries import instances, random_numbers
 from ddpify.understanding.values import (
@@ -51,7 +51,7 @@ def comprehension(run: RunState, node: Comprehension) -> Value:
     if item:
         run.put(made, "*", ragged_samples.in_comprehension(run, node, item))
     taken = run.seen(node.for_in.iter).of(Data)
-    if any(data.form is Form.GATHERED for data in taken):
+    if any(data.form is Layout.GATHERED for data in taken):
         run.of_all_ranks.add(made)
     return value(made)
 

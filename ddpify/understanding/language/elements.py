@@ -14,7 +14,7 @@ from ddpify.understanding.arithmetic import picked_views, single_samples, tensor
 from ddpify.understanding.batching import batch_rows, carried_values, collating, ragged_samples
 from ddpify.understanding.batching.per_sample_lists import count_all
 from ddpify.understanding.definition_sites import reduced
-from ddpify.understanding.forms import SEVERAL_TENSORS, Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
 from ddpify.understanding.libraries import container_layers, instances, loaded_files, object_kinds
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds
@@ -97,7 +97,7 @@ def _of_several(run: RunState, node: cst.Subscript, atoms: list[Atom]) -> list[A
 
 def _is_of_a_model(run: RunState, node: cst.BaseExpression, rows: Data) -> bool:
     """Whether these are rows that a model has made, here or where they got their name."""
-    if rows.placement is not Placement.SHARD or rows.form not in (Form.TENSOR, *SEVERAL_TENSORS):
+    if rows.placement is not Placement.SHARD or rows.form not in (Layout.TENSOR, *SEVERAL_TENSORS):
         return False
     if isinstance(node, cst.Call):
         return any(object_kinds.is_model(one) for one in run.seen(node.func).of(Instance))
@@ -116,7 +116,10 @@ def subscript_key(run: RunState, node: cst.Subscript) -> str:
             for bound in (part.lower, part.upper, part.step):
                 if bound is not None:
                     for data in run.eval(bound).data:
-                        if data.placement is Placement.COUNT and data.form is not Form.ROUNDED:
+                        if (
+                            data.placement is Placement.COUNT
+                            and data.form is not NumberKind.ROUNDED
+                        ):
                             run.facts.sizes.shape_uses.update(data.definition_sites)
             constants.append(...)
     return "*" if len(constants) != 1 or constants[0] is ... else f"[{constants[0]!r}]"
@@ -213,37 +216,37 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
     if isinstance(atom, Tup):
         return join(*atom.items)
     if isinstance(atom, Data):
-        if atom.form is Form.SAMPLES:
-            return value(replace(collating.sample(atom), form=Form.SAMPLE))
+        if atom.form is Layout.SAMPLES:
+            return value(replace(collating.sample(atom), form=Layout.SAMPLE))
         if atom.dim == NO_ROWS:
             return value(ragged_samples.one_of(atom) if run.collating else collating.sample(atom))
-        if atom.form is Form.SIZED:
+        if atom.form is Layout.SIZED:
             return REPLICATED
-        of_all = atom.form is Form.GATHERED and not atom.dim and run.frames_forward()
+        of_all = atom.form is Layout.GATHERED and not atom.dim and run.frames_forward()
         if of_all and isinstance(_above(run, node), cst.For):
             return value(atom.placed(Placement.REPLICATE))  # one of the samples of all ranks
         if atom.form in SEVERAL_TENSORS or atom.opaque:
             return value(atom)  # a container of rows, as far as is known
         if atom.dim > 0 and atom.placement is Placement.SHARD:
             return value(replace(atom, dim=atom.dim - 1, definition_sites=frozenset(), ndim=0))
-        if atom.form is Form.MIXED:
+        if atom.form is Layout.MIXED:
             run.demand(node, value(atom), uses.POSITIONS)
             return REPLICATED
-        if atom.form is Form.LISTED:  # which cannot be gathered as a tensor's rows are
-            return value(replace(atom, placement=Placement.ROWS, form=Form.ROW))
+        if atom.form is Layout.LISTED:  # which cannot be gathered as a tensor's rows are
+            return value(replace(atom, placement=Placement.ROWS, form=Layout.ROW))
         definition_sites = {
             Placement.SHARD: frozenset({node}),
             # they are replicated where what they were picked from is
             Placement.ROWS: atom.definition_sites,
         }.get(atom.placement, frozenset())
-        form = Form.ROW if definition_sites else atom.form
+        form = Layout.ROW if definition_sites else atom.form
         row = replace(
             atom,
             placement=tensors.picked(atom.placement),
             definition_sites=definition_sites,
             form=form,
         )
-        row = single_samples.one_by_one(run, row, node) if form is Form.ROW else row
+        row = single_samples.one_by_one(run, row, node) if form is Layout.ROW else row
         return value(replace(row, ndim=0, one_each=atom.one_each or atom.placement.partial))
     if isinstance(atom, ReplicatedTensor):
         return batch_rows.element(run, atom)

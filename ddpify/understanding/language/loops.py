@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import libcst as cst
 
 from ddpify.understanding.batching import current_batch, handmade_batches, joint_loaders
-from ddpify.understanding.forms import SEVERAL_TENSORS, Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Layout
 from ddpify.understanding.frames import Loop
 from ddpify.understanding.language import (
     assignments,
@@ -38,7 +38,7 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
-_BATCHES = (*SEVERAL_TENSORS, Form.YIELDED, Form.RAGGED)
+_BATCHES = (*SEVERAL_TENSORS, Layout.YIELDED, Layout.RAGGED)
 
 
 def leave(run: RunState, *, ends: bool = False) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.batching import named_parts
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import NumberKind
 from ddpify.understanding.language import attributes, elements
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -38,7 +38,7 @@ def spread(
     if tuples:
         return [join(*(one for one in each if one)) for each in zip_longest(*tuples)]
     for atom in result.atoms:
-        if isinstance(atom, Data) and atom.form is Form.SHAPE:
+        if isinstance(atom, Data) and atom.form is NumberKind.SHAPE:
             return [value(atom)]  # the sizes, as one argument that stands for them all
         if isinstance(atom, Instance) and atom.type == "list":
             known = [atom.attributes[k] for k in sorted(atom.attributes) if k != "*"]

@@ -15,7 +15,7 @@ import libcst as cst
 from ddpify.understanding import uses
 from ddpify.understanding.arguments import Keywords, local_data
 from ddpify.understanding.arithmetic import across_samples
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.libraries import opaque
 from ddpify.understanding.libraries.trial_runs import mixes
 from ddpify.understanding.linearity import is_linear
@@ -132,7 +132,7 @@ def _on_all_rows(
     """What the function makes of the rows of all ranks: each takes its own of the result."""
     rows = _rows(result)
     data = next(d for d in given[0].data if d.placement is Placement.SHARD)
-    if rows and rows[0].dim == data.dim and rows[0].form is not Form.GATHERED:
+    if rows and rows[0].dim == data.dim and rows[0].form is not Layout.GATHERED:
         made = across_samples.on_all_rows(run, node, shown[0], data)
         known = run.facts.rows.regrouped[node]
         run.facts.rows.regrouped[node] = replace(known, others=tuple(shown[1:]), own_backward=True)

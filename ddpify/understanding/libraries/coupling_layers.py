@@ -13,7 +13,7 @@ import libcst as cst
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.batching import batch_layers
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Instance, Tup, Value, value
@@ -102,7 +102,9 @@ def through(
     for shown, held in argument_pairs(node, args, kwargs):
         for data in held.data if _is_rows(held) else ():
             made = across_samples.of_all_rows(run, shown, data)
-    replicated = replace(rows[0].placed(Placement.REPLICATE), form=Form.GATHERED, ndim=rows[0].ndim)
+    replicated = replace(
+        rows[0].placed(Placement.REPLICATE), form=Layout.GATHERED, ndim=rows[0].ndim
+    )
     return value(Tup((value(replicated), made)))
 
 
@@ -164,7 +166,7 @@ def _takes_all_indices(layer: Instance) -> bool:
 def _mistakes(layer: Instance, rows: Data) -> bool:
     """Whether a layer takes the dimension of the samples for that of channels, or for a place."""
     wanted = _OF_BATCHES.get(layer.kind)
-    known = rows.form in (Form.TENSOR, Form.YIELDED, Form.STATE) and not rows.opaque
+    known = rows.form in (Layout.TENSOR, Layout.YIELDED, Layout.STATE) and not rows.opaque
     if wanted is None or not known:
         return False
     return rows.dim > 0 or 0 < rows.ndim < wanted
@@ -174,7 +176,7 @@ def _works_on(layer: Instance, rows: Data) -> bool:
     """Whether the rows lie along one of the last dimensions, on which a layer works."""
     told = layer.arguments.get("normalized_shape") or layer.arguments.get("0") or UNKNOWN
     last = dimensions.length(told) if layer.kind in _NORMALISING else int(layer.kind == _LINEAR)
-    known = rows.form in (Form.TENSOR, Form.STATE) and rows.ndim and not rows.opaque
+    known = rows.form in (Layout.TENSOR, Layout.STATE) and rows.ndim and not rows.opaque
     return bool(known) and rows.dim >= rows.ndim - last
 
 

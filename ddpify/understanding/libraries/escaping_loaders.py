@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arguments import Keywords, argument_pairs
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.libraries.object_kinds import is_loader
 from ddpify.understanding.values import Data, Instance, Value, deep_atoms, value
 
@@ -29,7 +29,7 @@ def note_loaders(
 
 def rows_of_all(run: RunState, node: cst.BaseExpression, first: Value) -> Value | None:
     """What comes back for the rows of all ranks: perhaps those, as a model that gets it shows."""
-    held = [a for a in first.atoms if isinstance(a, Data) and a.form is Form.GATHERED]
+    held = [a for a in first.atoms if isinstance(a, Data) and a.form is Layout.GATHERED]
     if not held or run.frames_forward():
         return None
     loaders = frozenset(loader for data in held for loader in data.loaders)
@@ -40,6 +40,6 @@ def rows_of_all(run: RunState, node: cst.BaseExpression, first: Value) -> Value 
 def enter_a_model(run: RunState, given: list[Value]) -> None:
     """Remember which of the calls that gave a model its arguments got the rows of all ranks."""
     for data in (a for one in given for a in one.atoms if isinstance(a, Data)):
-        for node in data.names if data.form is Form.GATHERED else ():
+        for node in data.names if data.form is Layout.GATHERED else ():
             if isinstance(node, cst.Call) and node in run.facts.loading.unseen_calls:
                 run.facts.loading.given_back[node] = data.loaders

@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.batching import collating, handmade_batches, nested_batches
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.libraries import (
     container_layers,
     distributed,
@@ -223,7 +223,7 @@ def iterate(run: RunState, node: cst.BaseExpression, atom: Instance) -> Value:
         if _is_replicated(run, atom):
             return REPLICATED
         known = collating.yielded(run, node, atom) or nested_batches.yielded(atom)
-        return known or value(Data(Placement.SHARD, frozenset({atom}), form=Form.BATCH))
+        return known or value(Data(Placement.SHARD, frozenset({atom}), form=Layout.BATCH))
     if atom.type in BARS:
         shown = atom.attribute("iterable") is not None
         return run.iterate(node, value(*_shown(atom, set())) if shown else REPLICATED)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.records import record
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value
 
@@ -54,7 +54,7 @@ def parts_in(run: RunState, node: cst.BaseExpression, place: int, ndim: int) -> 
             yield Part(node, data, place, ndim)
             return
         if data.placement is Placement.SHARD:
-            dim = data.dim + (place if data.form is Form.SHAPE else 0)
+            dim = data.dim + (place if data.form is NumberKind.SHAPE else 0)
             yield Part(node, data, dim, 0 if place else data.ndim)
             return
     listed = _listed_shape(run, node) if place == 0 and isinstance(node, cst.Name) else None
@@ -77,7 +77,7 @@ def _listed_shape(run: RunState, node: cst.Name) -> Data | None:
     for dim, size in enumerate(held[0] if held else ()):
         for data in size.data:
             if data.placement is Placement.COUNT:
-                return replace(data.placed(Placement.SHARD), form=Form.SHAPE, dim=dim)
+                return replace(data.placed(Placement.SHARD), form=NumberKind.SHAPE, dim=dim)
     return None
 
 

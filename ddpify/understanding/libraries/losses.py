@@ -13,7 +13,7 @@ from ddpify.understanding.arguments import argument_pairs
 from ddpify.understanding.arithmetic import tensor_pairs
 from ddpify.understanding.arithmetic.denominators import LossCall, denominator
 from ddpify.understanding.batching import handmade_batches, joint_loaders
-from ddpify.understanding.forms import SEVERAL_TENSORS, Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Layout
 from ddpify.understanding.operators import loss_options
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
@@ -55,7 +55,7 @@ _MODULES = {
 
 _DEFAULTS = {"reduction": "mean", "ignore_index": -100, "weight": None}
 # Forms of rows that are those of one sample each.
-_A_ROW_EACH = (Form.TENSOR, *SEVERAL_TENSORS, Form.YIELDED)
+_A_ROW_EACH = (Layout.TENSOR, *SEVERAL_TENSORS, Layout.YIELDED)
 
 
 def is_function(name: str) -> bool:
@@ -127,7 +127,7 @@ def _weighs_anew(run: RunState, loss: LossCall) -> bool:
     made = loss.node.func if loss.module is not None and isinstance(loss.node, cst.Call) else None
     shown = loss.arguments().get("weight") if made is None else made
     return isinstance(shown, cst.CSTNode) and any(
-        isinstance(atom, Data) and (atom.placement.local or atom.form is Form.GATHERED)
+        isinstance(atom, Data) and (atom.placement.local or atom.form is Layout.GATHERED)
         for name in _names_in(shown)
         for atom in run.seen(name).atoms
     )
@@ -192,8 +192,10 @@ def _tell_orders_apart(run: RunState, shown: list[handmade_batches.Operand]) -> 
     held = [(node, [d for d in one.data if not d.opaque]) for node, one in shown]
     for (node, rows), (_, others) in permutations(held, 2):
         each = bool(others) and all(d.dim == 0 and d.form in _A_ROW_EACH for d in others)
-        if each and rows and all(d.form is Form.INTERLEAVED for d in rows):
-            cut = Data(Placement.SHARD, rows[0].loaders, form=Form.PACKED)  # no reduction suits it
+        if each and rows and all(d.form is Layout.INTERLEAVED for d in rows):
+            cut = Data(
+                Placement.SHARD, rows[0].loaders, form=Layout.PACKED
+            )  # no reduction suits it
             run.demand(node, value(cut), uses.A_VIEW)
 
 
@@ -219,7 +221,7 @@ def _of_rows(run: RunState, loss: LossCall, data: list[Data], shards: list[Data]
     names = frozenset(name for d in shards for name in d.names)
     names = names if placement is Placement.WEIGHTED else frozenset()
     left = placement is Placement.SHARD and any(d.ragged for d in shards)  # a loss for each
-    form = Form.MASKED if left else Form.TENSOR
+    form = Layout.MASKED if left else Layout.TENSOR
     return Data(
         placement, loaders, definition_sites, names, form=form, counted=counted, one_each=True
     )

@@ -12,7 +12,7 @@ from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.arithmetic import patterns, sequences, tensor_pairs, tensors
 from ddpify.understanding.arithmetic.denominators import LossCall
 from ddpify.understanding.batching import batch_layers, handmade_batches, per_sample_lists
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Form, Layout
 from ddpify.understanding.libraries import (
     container_layers,
     coupling_layers,
@@ -163,9 +163,11 @@ def _of_replicated(run: RunState, node: cst.BaseExpression, given: list[Value]) 
 def _form(rows: list[Data]) -> Form:
     """Rows of which there are more, or less, than samples stay so."""
     if any(data.ragged for data in rows):
-        return Form.MASKED
+        return Layout.MASKED
     forms = {data.form for data in rows}
-    return next((form for form in (Form.STACKED, Form.INTERLEAVED) if form in forms), Form.TENSOR)
+    return next(
+        (form for form in (Layout.STACKED, Layout.INTERLEAVED) if form in forms), Layout.TENSOR
+    )
 
 
 def call_instance(
@@ -257,7 +259,7 @@ def _note_all_rows(
     run: RunState, node: cst.BaseExpression, target: Instance, args: list[Value]
 ) -> None:
     """Note a layer with weights that works on the rows of all ranks, in a forward."""
-    held = any(isinstance(a, Data) and a.form is Form.GATHERED for one in args for a in one.atoms)
+    held = any(isinstance(a, Data) and a.form is Layout.GATHERED for one in args for a in one.atoms)
     if held and run.frames_forward() and target.kind.startswith(_WITH_WEIGHTS):
         run.facts.forwards.on_all_rows.setdefault(node, run.site(node))
 

@@ -20,7 +20,7 @@ from ddpify.understanding.batching import (
     per_sample_lists,
     ragged_samples,
 )
-from ddpify.understanding.forms import SEVERAL_TENSORS, Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
 from ddpify.understanding.libraries import full_data_batches, instances, lookup_by_name, sorting
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
@@ -80,7 +80,7 @@ def builtin(  # type: ignore[no-untyped-def]
 def _reduced_in(one: Value) -> Value:
     """The tensors that reductions over the ranks gave: one may be what comes back."""
     held = (a for a in deep_atoms(one) if isinstance(a, Data) and a.reduced)
-    return value(*(a for a in held if a.form is Form.TENSOR))
+    return value(*(a for a in held if a.form is Layout.TENSOR))
 
 
 def _is_of_one_sample(one: Value) -> bool:
@@ -96,8 +96,8 @@ def _is_count(one: Value) -> bool:
 
 def _rounded(atom: Atom) -> Atom:
     """``int(0.3 * n)``: that of all rows is not the sum of the ranks'."""
-    if isinstance(atom, Data) and atom.form is Form.MULTIPLE:
-        return replace(atom, form=Form.ROUNDED)
+    if isinstance(atom, Data) and atom.form is NumberKind.MULTIPLE:
+        return replace(atom, form=NumberKind.ROUNDED)
     return atom
 
 
@@ -124,18 +124,18 @@ def _len(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         rows = (
             isinstance(atom, Data)
             and atom.placement is Placement.SHARD
-            and atom.form is not Form.SHAPE
+            and atom.form is not NumberKind.SHAPE
             and atom.dim == 0
             and not (atom.form in SEVERAL_TENSORS and narrowing.is_shown_listed(run, node))
         )
         if (
             isinstance(atom, Data)
             and atom.placement is Placement.COUPLED
-            and atom.form is not Form.SHAPE
+            and atom.form is not NumberKind.SHAPE
         ):
             results.append(tensor_sizes.elements(atom))
             continue
-        gathered = isinstance(atom, Data) and atom.form is Form.GATHERED and atom.dim == 0
+        gathered = isinstance(atom, Data) and atom.form is Layout.GATHERED and atom.dim == 0
         results.append(tensor_sizes.count(atom, node) if rows or gathered else REPLICATED)  # type: ignore[arg-type]
     return join(*results) if results else REPLICATED
 
@@ -174,7 +174,7 @@ def _as_sum(part: Data) -> Data:
 
     Of means with denominators of their own, each is reduced by itself.
     """
-    form = part.form if part.placement is Placement.COUNT else Form.TENSOR
+    form = part.form if part.placement is Placement.COUNT else Layout.TENSOR
     opaque, one_each = part.opaque, part.one_each
     definition_sites = part.definition_sites if part.placement is Placement.ROWS else frozenset()
     added = replace(part.placed(part.placement), opaque=opaque, form=form, one_each=one_each)
@@ -185,7 +185,7 @@ def _set(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``set(values)``: of rows, those of the whole batch have others in common."""
     rows = [d for one in args for d in one.data if d.placement is Placement.SHARD]
     if run.frames_forward():
-        plain = [d for d in rows if d.form is Form.TENSOR and d.dim == 0 and not d.opaque]
+        plain = [d for d in rows if d.form is Layout.TENSOR and d.dim == 0 and not d.opaque]
         for data in plain:
             across_samples.of_all_rows(run, _argument(node, 0), data)
         return REPLICATED if plain else _same_elements(run, node, args)
@@ -210,8 +210,8 @@ def _zip(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     if run.collating and len(args) == 1 and isinstance(node, cst.Call) and node.args[0].star:
         whole = [a for a in args[0].atoms if isinstance(a, Data) and a.dim == NO_ROWS]
         if whole:  # zip(*samples): for each part of a sample, that of all samples
-            many = whole[0].form is Form.SEVERAL
-            known = whole[0].form is Form.SAMPLE
+            many = whole[0].form is Layout.SEVERAL
+            known = whole[0].form is Layout.SAMPLE
             parts = list(collating.parts_of(whole[0])) if known else []
             for position, part in enumerate(parts):
                 made.hold(f"[{position}]", value(part))
@@ -247,10 +247,10 @@ def _range(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
 
 def _is_total(one: Value) -> bool:
     """Whether this is the number of all rows."""
-    return any(isinstance(atom, Data) and atom.form is Form.TOTAL for atom in one.atoms)
+    return any(isinstance(atom, Data) and atom.form is NumberKind.TOTAL for atom in one.atoms)
 
 
-_OF_ALL_ROWS = Data(Placement.REPLICATE, form=Form.PLACE)
+_OF_ALL_ROWS = Data(Placement.REPLICATE, form=NumberKind.PLACE)
 
 
 def _position(counting: list[Data]) -> Value:
@@ -261,7 +261,7 @@ def _position(counting: list[Data]) -> Value:
     definition_sites = frozenset(
         definition_site for data in counting for definition_site in data.definition_sites
     )
-    return value(Data(Placement.REPLICATE, loaders, definition_sites, form=Form.POSITION))
+    return value(Data(Placement.REPLICATE, loaders, definition_sites, form=NumberKind.POSITION))
 
 
 def _argument(node: cst.BaseExpression, number: int) -> cst.BaseExpression:
@@ -272,7 +272,7 @@ def _argument(node: cst.BaseExpression, number: int) -> cst.BaseExpression:
 
 
 def _same_elements(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
-    shapes = [a for one in args[:1] for a in one.data if a.form is Form.SHAPE]
+    shapes = [a for one in args[:1] for a in one.data if a.form is NumberKind.SHAPE]
     if shapes:
         return value(
             *(replace(a, definition_sites=frozenset({_argument(node, 0)})) for a in shapes)
@@ -306,7 +306,7 @@ def _listed(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value
 def _has_each_row(source: Atom) -> bool:
     """Whether what is gone through has an item for each of a rank's rows."""
     if isinstance(source, Data):
-        return source.placement is Placement.SHARD and source.form is Form.TENSOR
+        return source.placement is Placement.SHARD and source.form is Layout.TENSOR
     return isinstance(source, Instance) and source.each
 
 

@@ -15,7 +15,7 @@ import libcst as cst
 from ddpify.understanding import uses
 from ddpify.understanding.batching import batch_sizes, current_batch
 from ddpify.understanding.facts import Draw
-from ddpify.understanding.forms import SEVERAL_TENSORS, Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
 from ddpify.understanding.libraries.local_sizes import Part, parts_in, parts_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import dotted
@@ -211,10 +211,10 @@ def _positions(run: RunState, node: cst.Call, name: str) -> Value | None:
         current_batch.used(run, node, counts)
         shown = [*counted, *(part.node for part in lengths)]
         run.facts.random.orders.setdefault(node, Draw(run.site(node), counts=shown))
-        return value(replace(counts[0].placed(Placement.SHARD), form=Form.PERMUTATION))
+        return value(replace(counts[0].placed(Placement.SHARD), form=Layout.PERMUTATION))
     for limit in counted:
         run.demand(limit, run.seen(limit), uses.ROWS_OF_ALL)
-    return value(Data(Placement.REPLICATE, form=Form.GATHERED))
+    return value(Data(Placement.REPLICATE, form=Layout.GATHERED))
 
 
 def shared_in_forward(run: RunState, node: cst.CSTNode) -> None:
@@ -224,7 +224,7 @@ def shared_in_forward(run: RunState, node: cst.CSTNode) -> None:
 
 
 def _is_total(atom: Atom) -> bool:
-    return isinstance(atom, Data) and atom.form is Form.TOTAL
+    return isinstance(atom, Data) and atom.form is NumberKind.TOTAL
 
 
 def _note_replicated(run: RunState, node: cst.Call) -> None:
@@ -239,7 +239,7 @@ def _kind(draw: Draw, part: Part, name: str) -> list[cst.BaseExpression]:
     """The list of a draw that a part belongs to."""
     if part.data.placement is Placement.COUNT:
         return draw.counts
-    if part.data.form is Form.SHAPE:
+    if part.data.form is NumberKind.SHAPE:
         return draw.shapes
     return draw.alike if name in _LIKE else draw.given
 
@@ -264,7 +264,7 @@ def _models(run: RunState) -> frozenset[Instance]:
 def _refuse(run: RunState, node: cst.BaseExpression, rows: Data) -> None:
     """Let the batch be replicated where this draws: nothing done here makes its rows right."""
     # Rows of a form that no reduction here suits: gathered further up, or not at all.
-    run.demand(node, value(Data(Placement.SHARD, rows.loaders, form=Form.PACKED)), uses.A_DRAW)
+    run.demand(node, value(Data(Placement.SHARD, rows.loaders, form=Layout.PACKED)), uses.A_DRAW)
 
 
 def one_by_one(run: RunState, node: cst.BaseExpression, name: str) -> None:
@@ -302,7 +302,8 @@ def rows_of(run: RunState, node: cst.BaseExpression) -> Data | None:
     """The rows that a loop takes one by one: ``x``, ``range(len(x))`` or ``enumerate(x)``."""
     for data in run.seen(node).data:
         if data.placement is Placement.COUNT or (
-            data.placement is Placement.SHARD and data.form not in (*SEVERAL_TENSORS, Form.SHAPE)
+            data.placement is Placement.SHARD
+            and data.form not in (*SEVERAL_TENSORS, NumberKind.SHAPE)
         ):
             return data
     if isinstance(node, cst.Call) and dotted(node.func) in _LOOPING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.facts import Facts, ReplicatedCall
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.libraries import coupling_layers, criteria, escaping_loaders, object_kinds
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
@@ -63,7 +63,7 @@ def _trains_on_all(run: RunState, model: Instance, given: list[Value]) -> bool:
     if coupling_layers.has_no_weights(model):
         return False
     atoms = (atom for one in given for atom in deep_atoms(one))
-    return any(isinstance(atom, Data) and atom.form is Form.GATHERED for atom in atoms)
+    return any(isinstance(atom, Data) and atom.form is Layout.GATHERED for atom in atoms)
 
 
 def is_loss_of_a_model(facts: Facts, node: cst.CSTNode, given: list[Value], result: Value) -> bool:

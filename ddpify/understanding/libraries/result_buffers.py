@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.syntax import displayed
@@ -95,5 +95,5 @@ def _held(atom: Atom, *, of_all: bool) -> Atom:
     if not isinstance(atom, Data):
         return atom
     if of_all and atom.placement is Placement.SHARD:
-        return replace(atom.placed(Placement.REPLICATE), form=Form.GATHERED, ndim=atom.ndim)
+        return replace(atom.placed(Placement.REPLICATE), form=Layout.GATHERED, ndim=atom.ndim)
     return replace(atom, definition_sites=atom.counting)

@@ -16,7 +16,7 @@ from ddpify.understanding import definition_sites
 from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.arithmetic import sequences
 from ddpify.understanding.batching import current_batch
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.libraries import side_effects
 from ddpify.understanding.libraries.distributed import held_model
 from ddpify.understanding.libraries.object_kinds import is_loader, is_model
@@ -106,7 +106,7 @@ def _rows(whole: Value, kwargs: Keywords) -> Value:
     if tuples:
         return join(*(value(Tup(tuple(_rows(item, kwargs) for item in a.items))) for a in tuples))
     if any(isinstance(a, Instance) and a.type in ("list", "dict") for a in whole.atoms):
-        return value(Data(Placement.SHARD, form=Form.BATCH))
+        return value(Data(Placement.SHARD, form=Layout.BATCH))
     return value(rows)
 
 
@@ -128,7 +128,7 @@ def _given(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: K
 def _taken(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """Any number of a batch's rows."""
     rows = _first(args, kwargs, "x")
-    return join(*(value(replace(a, form=Form.MASKED, ndim=0)) for a in rows.data))
+    return join(*(value(replace(a, form=Layout.MASKED, ndim=0)) for a in rows.data))
 
 
 def _squeeze(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.facts import SampleHook
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.libraries.trial_runs import mixes
 from ddpify.understanding.linearity import is_linear
 from ddpify.understanding.placement import Placement
@@ -83,7 +83,7 @@ def _gathered(one: Value) -> Value:
     tuples = [a for a in one.atoms if isinstance(a, Tup)]
     if tuples:
         return value(Tup(tuple(_gathered(item) for item in tuples[0].items)))
-    rows = [Data(Placement.REPLICATE, d.loaders, form=Form.GATHERED) for d in one.data]
+    rows = [Data(Placement.REPLICATE, d.loaders, form=Layout.GATHERED) for d in one.data]
     return value(*rows) if rows else one
 
 

@@ -30,7 +30,7 @@ from ddpify.understanding.batching import (
     single_rows,
 )
 from ddpify.understanding.facts import Draw
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.libraries import local_sizes, random_numbers
 from ddpify.understanding.operators.places import NUMPYS_CHANGES, NUMPYS_OWN
 from ddpify.understanding.placement import Placement
@@ -155,7 +155,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
 def _changed_by_numpy(run: RunState, shown: cst.BaseExpression, held: Value) -> Value:
     """Rows of an array are changed in place: a copy of those of all ranks would not do."""
     for data in held.data:
-        packed = replace(data, definition_sites=frozenset(), form=Form.PACKED)
+        packed = replace(data, definition_sites=frozenset(), form=Layout.PACKED)
         run.demand(shown, value(packed), uses.A_CHANGE)
     return REPLICATED
 
@@ -178,12 +178,14 @@ def positions_of_some(run: RunState, shown: cst.BaseExpression, mask: Value) -> 
     found = value(*(tensors.found(run, shown, d.placed(Placement.SHARD)) for d in rows))
     if rows:
         return value(Tup((found,)))
-    whole = [a for a in mask.atoms if isinstance(a, Data) and a.form is Form.GATHERED]
+    whole = [a for a in mask.atoms if isinstance(a, Data) and a.form is Layout.GATHERED]
     return value(*(replace(a, flat=True, opaque=True) for a in whole)) if whole else None
 
 
 def _is_of_all(one: Value) -> bool:
-    return any(isinstance(a, Data) and a.form is Form.GATHERED for a in one.atoms) and not one.data
+    return (
+        any(isinstance(a, Data) and a.form is Layout.GATHERED for a in one.atoms) and not one.data
+    )
 
 
 def _of_a_size(
@@ -199,14 +201,14 @@ def _of_a_size(
     if own and name.startswith("torch."):
         return value(tensor_sizes.rows_as_many(own[0]))
     sizes = numbers if short in _COUNTING else _sizes(short, operands)
-    if any(a.placement is Placement.SHARD and a.form is Form.TENSOR for a in sizes):
+    if any(a.placement is Placement.SHARD and a.form is Layout.TENSOR for a in sizes):
         return across_samples.coupled_operands(run, node, operands[:1], rows=False)
-    if any(a.form is Form.TOTAL for a in sizes):
-        return value(Data(Placement.REPLICATE, form=Form.GATHERED))
+    if any(a.form is NumberKind.TOTAL for a in sizes):
+        return value(Data(Placement.REPLICATE, form=Layout.GATHERED))
     counts = [a for a in numbers if a.placement is Placement.COUNT]
-    if short in _OF_PAIRS and any(a.form is Form.TOTAL or a in counts for a in numbers):
+    if short in _OF_PAIRS and any(a.form is NumberKind.TOTAL or a in counts for a in numbers):
         bounds.count_sizes(run, [shown for shown, _ in operands])
-        return value(Data(Placement.REPLICATE, form=Form.GATHERED))
+        return value(Data(Placement.REPLICATE, form=Layout.GATHERED))
     cuts = any(isinstance(a, Data) and a not in counts for _, v in operands[:1] for a in v.atoms)
     if counts and not cuts and _makes_rows(name, short):
         return _sized(run, node, short, counts)
@@ -218,7 +220,7 @@ def _of_a_size(
         return made
     kept = batch_sizes.kept_for(run, node) if short in batch_sizes.MAKING else None
     if kept:
-        return value(Data(Placement.REPLICATE, kept, form=Form.SIZED))
+        return value(Data(Placement.REPLICATE, kept, form=Layout.SIZED))
     return None
 
 
@@ -239,7 +241,7 @@ def _of_a_list(
     for held, inner in ((v, list(local_data(v))) for _, v in operands if short in _FROM_LISTS):
         if inner and inner[0].dim == NO_ROWS and inner[0] in held.atoms:
             return value(collating.sample(inner[0]))
-        if inner and (inner[0].dim == NO_ROWS or inner[0].form is Form.SAMPLES):
+        if inner and (inner[0].dim == NO_ROWS or inner[0].form is Layout.SAMPLES):
             return value(collating.stacked(inner[0], 0))
     for _, held in operands[:1] if short in _FROM_LISTS else ():
         for made in held.of(Instance):
@@ -247,7 +249,7 @@ def _of_a_list(
             if rows is not None:
                 return value(rows)
             if made in run.of_all_ranks:
-                return value(Data(Placement.REPLICATE, form=Form.GATHERED))
+                return value(Data(Placement.REPLICATE, form=Layout.GATHERED))
     return None
 
 
@@ -312,7 +314,7 @@ def _sized(run: RunState, node: cst.BaseExpression, short: str, counts: list[Dat
     if short == "arange" and not run.collating and not _counts_from_zero(run, node):
         given = [one.value for one in node.args] if isinstance(node, cst.Call) else []
         bounds.count_sizes(run, given)
-        return value(Data(Placement.REPLICATE, form=Form.GATHERED))
+        return value(Data(Placement.REPLICATE, form=Layout.GATHERED))
     for data in counts:
         run.facts.sizes.shape_uses.update(data.definition_sites)
     shown = list(local_sizes.parts_of(run, node, short)) if isinstance(node, cst.Call) else []
@@ -325,10 +327,10 @@ def _sized(run: RunState, node: cst.BaseExpression, short: str, counts: list[Dat
         run.facts.random.orders.setdefault(node, Draw(run.site(node), counts=counted))
         if short == "randperm":
             random_numbers.shared_in_forward(run, node)
-        made = replace(made, form=Form.PERMUTATION)
+        made = replace(made, form=Layout.PERMUTATION)
     if short in _COUNTING:
         made = replace(
-            made, form=Form.RANGE, definition_sites=frozenset(part.node for part in sizes)
+            made, form=NumberKind.RANGE, definition_sites=frozenset(part.node for part in sizes)
         )
     return value(made)
 
@@ -367,7 +369,7 @@ def _concatenated(
             whole = [_of_positions(a) for a in whole]
         sites = frozenset(site for a in whole if a.reduced for site in a.definition_sites)
         first_ = [replace(a, definition_sites=sites) if a.reduced else a for a in whole[:1]]
-        return value(*(replace(a, flat=a.flat or a.form is Form.GATHERED) for a in first_))
+        return value(*(replace(a, flat=a.flat or a.form is Layout.GATHERED) for a in first_))
     kept = queues.kept(run, node, inner)
     if kept is not None:
         return kept
@@ -377,7 +379,7 @@ def _concatenated(
         for piece, held in queues.pieces(run, node):
             run.demand(piece, value(*held.data), uses.A_STATISTIC)
         gathered = inner[0].placed(Placement.REPLICATE)
-        return value(replace(gathered, form=Form.GATHERED, flat=True))
+        return value(replace(gathered, form=Layout.GATHERED, flat=True))
     reduced = _of_several_kinds(run, node, pieces, inner)
     if reduced is not None:
         return reduced
@@ -388,17 +390,21 @@ def _concatenated(
     if one_by_one is not None:
         return value(collating.joined(one_by_one, short, dim))
     if dim == 0 and any(
-        isinstance(a, Data) and a.form is Form.GATHERED for a in deep_atoms(pieces)
+        isinstance(a, Data) and a.form is Layout.GATHERED for a in deep_atoms(pieces)
     ):
         for expression, held in queues.pieces(run, node):
             for rows in held.data:
                 run.demand(expression, value(rows), uses.A_KEPT_COLLECTION)
-        return value(replace(first.placed(Placement.REPLICATE), form=Form.GATHERED))
+        return value(replace(first.placed(Placement.REPLICATE), form=Layout.GATHERED))
     along_others = dim not in (0, ...)
     shown = queues.pieces(run, node) if along_others or short in ("stack", "hstack") else []
     if tensor_pairs.beside_replicated(run, tensor_pairs.held_tensors(shown)):
-        return value(replace(first.placed(Placement.REPLICATE), form=Form.GATHERED))
-    if run.collating and not _shown_pieces(run, node) and {d.form for d in inner} == {Form.TENSOR}:
+        return value(replace(first.placed(Placement.REPLICATE), form=Layout.GATHERED))
+    if (
+        run.collating
+        and not _shown_pieces(run, node)
+        and {d.form for d in inner} == {Layout.TENSOR}
+    ):
         return value(first.placed(first.placement))  # each sample's one row
     chosen = node in run.choices.batches and handmade_batches.trained_on(run, inner)
     if chosen and (along_others or short == "hstack"):
@@ -420,13 +426,13 @@ def _concatenated(
 def _of_positions(number: Data) -> Data:
     """What is put together of one number for each position: as many as there are rows."""
     if number.is_position:
-        return replace(number, placement=Placement.SHARD, form=Form.COMPUTED)
-    return replace(number, form=Form.GATHERED) if number.form is Form.PLACE else number
+        return replace(number, placement=Placement.SHARD, form=NumberKind.COMPUTED)
+    return replace(number, form=Layout.GATHERED) if number.form is NumberKind.PLACE else number
 
 
 def _under_replicated(run: RunState, node: cst.BaseExpression, rows: Data, dim: object) -> bool:
     """Whether samples are put under what all ranks hold: together they are no batch."""
-    plain = rows.placement is Placement.SHARD and rows.form is Form.TENSOR and not rows.opaque
+    plain = rows.placement is Placement.SHARD and rows.form is Layout.TENSOR and not rows.opaque
     inside = run.module.editable and not run.collating
     if not (plain and inside and dim == rows.dim):
         return False
@@ -450,7 +456,7 @@ def _of_several_kinds(
         return None
     shown = [(piece, held) for piece, held in queues.pieces(run, node) if held.data]
     if not shown and isinstance(node, cst.Call) and node.args:
-        unlike = Data(Placement.COUPLED, inner[0].loaders, form=Form.PACKED)
+        unlike = Data(Placement.COUPLED, inner[0].loaders, form=Layout.PACKED)
         run.demand(node.args[0].value, value(unlike), uses.ARITHMETIC)
     for piece, held in shown:
         run.demand(piece, value(*held.data), uses.ARITHMETIC)
@@ -473,8 +479,8 @@ def _taken_one_by_one(pieces: Value, first: Data) -> Data | None:
     items = [per_sample_lists.of_list(a) for a in pieces.of(Instance)]
     if items and items[0] is not None:
         return items[0]
-    alone = first.form is Form.LISTED and first in pieces.atoms
-    return first if alone or first.dim == NO_ROWS or first.form is Form.SAMPLES else None
+    alone = first.form is Layout.LISTED and first in pieces.atoms
+    return first if alone or first.dim == NO_ROWS or first.form is Layout.SAMPLES else None
 
 
 def _rows_joined(
@@ -491,25 +497,25 @@ def _rows_joined(
     unequal = joint_loaders.unequal(run, sources, sources)
     run.facts.batches.joined |= sources if unequal else set()
     if unequal or any(d.ragged for d in inner):
-        placed = replace(placed, form=Form.MASKED)
+        placed = replace(placed, form=Layout.MASKED)
     if all(d.counting for d in inner):
         counting = frozenset(definition_site for d in inner for definition_site in d.counting)
-        return replace(placed, form=Form.COMPUTED, definition_sites=counting)
-    rows = all(a.form is Form.TENSOR and not a.opaque for a in pieces.data)
+        return replace(placed, form=NumberKind.COMPUTED, definition_sites=counting)
+    rows = all(a.form is Layout.TENSOR and not a.opaque for a in pieces.data)
     if short == "stack" and dim == first.dim == 0 and pieces.data and rows:
         return placed  # the rows of a tensor, or a list with an item for each of them
     if short == "stack" and isinstance(dim, int) and 0 <= dim <= first.dim:
         return replace(placed, dim=first.dim + 1)
     if dim not in (0, ...) or short in ("stack", "hstack"):
         return placed
-    if {d.form for d in inner} == {Form.ROW}:
+    if {d.form for d in inner} == {Layout.ROW}:
         return placed  # one of each sample
-    form = Form.MASKED if placed.ragged else Form.STACKED
+    form = Layout.MASKED if placed.ragged else Layout.STACKED
     return replace(placed, form=form, definition_sites=_shown_pieces(run, node))
 
 
 def _shown_pieces(run: RunState, node: cst.BaseExpression) -> frozenset[cst.BaseExpression]:
     """The elements of ``torch.cat((a, b))``, each of which could be gathered by itself."""
     shown = queues.pieces(run, node)
-    rows = all({d.form for d in held.data} <= {Form.TENSOR} for _, held in shown)
+    rows = all({d.form for d in held.data} <= {Layout.TENSOR} for _, held in shown)
     return frozenset(element for element, held in shown if held.data) if rows else frozenset()

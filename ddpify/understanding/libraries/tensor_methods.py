@@ -18,7 +18,7 @@ from ddpify.understanding.arithmetic import (
     views,
 )
 from ddpify.understanding.batching import batch_sizes, handmade_batches, in_place_writes, part_steps
-from ddpify.understanding.forms import SEVERAL_TENSORS, Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
 from ddpify.understanding.libraries import random_numbers, sample_hooks, side_effects
 from ddpify.understanding.libraries.instances import MOVES, generator
 from ddpify.understanding.libraries.opaque import sink_method
@@ -100,7 +100,7 @@ def of_tensor(  # type: ignore[no-untyped-def]
         if run.module.editable:
             sample_hooks.of_rows(run, node, atom, args[0] if args else UNKNOWN)
         else:
-            packed = replace(atom, definition_sites=frozenset(), form=Form.PACKED)
+            packed = replace(atom, definition_sites=frozenset(), form=Layout.PACKED)
             run.demand(receiver, value(packed), uses.A_HOOK)
         return REPLICATED
     if name == "size" and args:
@@ -118,7 +118,7 @@ def of_tensor(  # type: ignore[no-untyped-def]
     if name in MOVES:
         side_effects.moved(run, node, args, kwargs)
         return tensors.fresh(
-            value(replace(atom, form=Form.TENSOR) if atom.form in SEVERAL_TENSORS else atom)
+            value(replace(atom, form=Layout.TENSOR) if atom.form in SEVERAL_TENSORS else atom)
         )
     if name in ("items", "keys", "values"):
         pair = Tup((REPLICATED, value(atom)))
@@ -131,7 +131,7 @@ def of_tensor(  # type: ignore[no-untyped-def]
             run.demand(shown, one, f"{name}()")
         return REPLICATED
     given = args
-    if atom.form is Form.GATHERED:
+    if atom.form is Layout.GATHERED:
         bounds.count_sizes(run, [shown for shown, _ in argument_pairs(node, args, {})])
     if name == "split" and args and tensor_sizes.counts(args[0]):
         return tensor_items.pieces(run, value(atom), args[0])
@@ -158,7 +158,7 @@ def _read(run: RunState, receiver: cst.BaseExpression, atom: Data, name: str) ->
     if name == "detach" and atom.reduced:
         return REPLICATED
     rows = atom.placement is Placement.SHARD and not atom.opaque
-    if name == "tolist" and (rows or atom.form is Form.ROW):
+    if name == "tolist" and (rows or atom.form is Layout.ROW):
         return value(atom)
     if name in ("item", "tolist", "__float__", "__format__"):
         run.demand(receiver, value(atom), f"{name}()")
@@ -200,7 +200,7 @@ def _copied_for_each_row(  # type: ignore[no-untyped-def]
     if counted and atom.placement.partial and name in _COPYING:
         run.demand(_receiver(node), value(atom), f"{name}() to the number of rows")
         return _repeated(run, name, args)
-    if counted and atom.form is Form.GATHERED and name in (*_COPYING, "repeat_interleave"):
+    if counted and atom.form is Layout.GATHERED and name in (*_COPYING, "repeat_interleave"):
         bounds.count_sizes(run, [shown for shown, _ in argument_pairs(node, args, kwargs)])
         return value(atom)
     rows = atom.placement is Placement.SHARD and not run.collating
@@ -226,7 +226,7 @@ def _is_tiled(rows: Data, name: str, times: list[Value]) -> bool:
 def _has_a_total(sizes: list[Value]) -> bool:
     """Whether one of several sizes is the number of the rows of all ranks."""
     held = (a for one in views.sizes_of(sizes) for a in one.atoms)
-    return any(isinstance(a, Data) and a.form is Form.TOTAL for a in held)
+    return any(isinstance(a, Data) and a.form is NumberKind.TOTAL for a in held)
 
 
 def _beside_all(run: RunState, node: cst.BaseExpression, rows: Data) -> Value:
@@ -234,7 +234,7 @@ def _beside_all(run: RunState, node: cst.BaseExpression, rows: Data) -> Value:
     shown = _receiver(node)
     if run.frames_forward():
         run.demand(shown, value(rows), uses.A_STATISTIC)
-        return value(replace(rows.placed(Placement.REPLICATE), form=Form.GATHERED))
+        return value(replace(rows.placed(Placement.REPLICATE), form=Layout.GATHERED))
     return value(replace(rows.placed(Placement.COUPLED), names=rows.names or frozenset({shown})))
 
 
@@ -256,7 +256,7 @@ def _paired(copied: Atom, rows: Data) -> Atom:
     """
     if not isinstance(copied, Data) or copied.counting:
         return copied
-    return replace(copied, form=Form.PAIRS, names=rows.names)
+    return replace(copied, form=Layout.PAIRS, names=rows.names)
 
 
 def _note_sizes(run: RunState, one: Value) -> None:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import across_samples
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.libraries import opaque
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import NO_ROWS, UNKNOWN, Data, Instance, Tup, Value, value
@@ -68,5 +68,5 @@ def _stacked(atom: object) -> object:
         return Tup(tuple(_together(item) for item in atom.items))
     if isinstance(atom, Data) and atom.dim == NO_ROWS:
         rows = replace(atom.placed(Placement.SHARD), dim=0, taken_by=frozenset())
-        return replace(rows, form=Form.TENSOR)
+        return replace(rows, form=Layout.TENSOR)
     return atom

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import NO_ROWS, UNKNOWN, Const, Data, Value, value
 
@@ -121,7 +121,7 @@ def takes_samples_for_another(name: str, rows: Data) -> bool:
 
     That is time for the first of ``ctc_loss``, and classes or features for many.
     """
-    if rows.form is not Form.TENSOR or rows.opaque or rows.dim == NO_ROWS:
+    if rows.form is not Layout.TENSOR or rows.opaque or rows.dim == NO_ROWS:
         return False
     return rows.dim != 1 if name == "ctc_loss" else name in _OF_VECTORS and rows.dim == 1
 

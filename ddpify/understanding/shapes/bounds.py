@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, value
 
@@ -40,7 +40,7 @@ def is_one_long(part_: cst.Slice) -> bool:
 def counted(run: RunState, node: cst.Subscript) -> list[Data]:
     """Bounds of slices that are the number of this rank's rows: ``x[:len(batch)]``."""
     held = [d for bound in of_slices(node) for d in run.seen(bound).data]
-    return [d for d in held if d.placement is Placement.COUNT and d.form is not Form.ROUNDED]
+    return [d for d in held if d.placement is Placement.COUNT and d.form is not NumberKind.ROUNDED]
 
 
 def of_all_rows(run: RunState, node: cst.Subscript) -> Data | None:
@@ -56,13 +56,13 @@ def of_all_rows(run: RunState, node: cst.Subscript) -> Data | None:
     if not sizes or not isinstance(first, cst.Slice):
         return None
     count_sizes(run, written(first))
-    return replace(sizes[0].placed(Placement.REPLICATE), form=Form.GATHERED)
+    return replace(sizes[0].placed(Placement.REPLICATE), form=Layout.GATHERED)
 
 
 def _counts(size: Data) -> bool:
     """Whether this is the number of a rank's rows, or of all."""
-    own = size.placement is Placement.COUNT and size.form is not Form.ROUNDED
-    return own or size.form is Form.TOTAL
+    own = size.placement is Placement.COUNT and size.form is not NumberKind.ROUNDED
+    return own or size.form is NumberKind.TOTAL
 
 
 def begins_later(run: RunState, part_: cst.BaseSlice) -> bool:
@@ -93,7 +93,7 @@ def count_sizes(run: RunState, sizes: Iterable[cst.BaseExpression]) -> None:
     for size in [part for one in sizes for part in _counting(run, one)]:
         for data in run.seen(size).data:
             if data.placement is Placement.COUNT:
-                before = data.definition_sites if data.form is not Form.ROUNDED else ()
+                before = data.definition_sites if data.form is not NumberKind.ROUNDED else ()
                 run.facts.sizes.shape_uses.update(before)  # of this rank's rows
                 run.demand(size, value(data), uses.ROWS_OF_ALL)
 
@@ -109,7 +109,9 @@ def _counting(run: RunState, size: cst.BaseExpression) -> list[cst.BaseExpressio
 def count_parts(run: RunState, node: cst.Subscript) -> None:
     """Let bounds such as half the number of rows be those of all ranks."""
     bounds = of_slices(node)
-    count_sizes(run, [b for b in bounds if any(d.form is Form.ROUNDED for d in run.seen(b).data)])
+    count_sizes(
+        run, [b for b in bounds if any(d.form is NumberKind.ROUNDED for d in run.seen(b).data)]
+    )
 
 
 def count_all_rows(run: RunState, indices: list[cst.BaseExpression]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import NumberKind
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.syntax import code_of
@@ -92,7 +92,7 @@ def _length(sizes: Atom) -> int:
     if isinstance(sizes, Tup):
         return len(sizes.items)
     if isinstance(sizes, Data):
-        return sizes.ndim if sizes.form is Form.SHAPE else 0
+        return sizes.ndim if sizes.form is NumberKind.SHAPE else 0
     if isinstance(sizes, Instance):
         return len(sizes.attributes) if sizes.type == "list" else 0
     return int(isinstance(sizes, Const) and isinstance(sizes.value, int))

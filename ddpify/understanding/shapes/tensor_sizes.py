@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import (
@@ -42,12 +42,12 @@ def counts(sizes: Value) -> list[Data]:
 
 def is_own_number(data: Data) -> bool:
     """Whether this is the number of a rank's ragged rows, which shapes tensors too."""
-    return data.placement is Placement.SUM and data.form is Form.NUMBER
+    return data.placement is Placement.SUM and data.form is NumberKind.NUMBER
 
 
 def rows_as_many(number: Data) -> Data:
     """Rows of which there are as many as a rank's own rows."""
-    form = Form.MASKED if is_own_number(number) else Form.TENSOR
+    form = Layout.MASKED if is_own_number(number) else Layout.TENSOR
     return replace(number.placed(Placement.SHARD), form=form)
 
 
@@ -56,7 +56,7 @@ def size(data: Data, node: cst.BaseExpression, rest: Sequence[Value]) -> Value:
     dim = dimensions.place(rest[0].constant(), data.ndim) if rest else ...
     if isinstance(dim, int) and 0 <= dim != data.dim:
         return REPLICATED
-    known = global_size(data) if rest or data.form is not Form.GATHERED else value(shape(data))
+    known = global_size(data) if rest or data.form is not Layout.GATHERED else value(shape(data))
     if known is not None:
         return known
     if data.ragged and dim in (..., data.dim):
@@ -72,13 +72,13 @@ def elements(data: Data, node: cst.BaseExpression | None = None) -> Value:
     """How many elements a tensor or array has: a rank counts those of its own rows."""
     if data.placement is Placement.COUPLED:  # as many as the rows of all ranks leave
         return value(replace(data, ndim=0))
-    if data.placement is Placement.ROWS and data.definition_sites and data.form is not Form.ROW:
-        return value(replace(data, form=Form.NUMBER))
-    alike = data.form is Form.ROW or data.placement.partial or not data.placement.local
+    if data.placement is Placement.ROWS and data.definition_sites and data.form is not Layout.ROW:
+        return value(replace(data, form=NumberKind.NUMBER))
+    alike = data.form is Layout.ROW or data.placement.partial or not data.placement.local
     definition_sites = frozenset() if node is None else frozenset({node})
     added_up = data.placed(Placement.SUM)
     counted = replace(
-        added_up, definition_sites=definition_sites, form=Form.MULTIPLE, found_in=frozenset()
+        added_up, definition_sites=definition_sites, form=NumberKind.MULTIPLE, found_in=frozenset()
     )
     return REPLICATED if alike else value(counted)
 
@@ -86,7 +86,7 @@ def elements(data: Data, node: cst.BaseExpression | None = None) -> Value:
 def shape(data: Data) -> Data:
     """The sizes of a tensor. The first of ragged rows says nothing about the batch's size."""
     placement = Placement.COUPLED if data.ragged else data.placement
-    sizes = replace(data, placement=placement, form=Form.SHAPE, definition_sites=frozenset())
+    sizes = replace(data, placement=placement, form=NumberKind.SHAPE, definition_sites=frozenset())
     return replace(sizes, found_in=frozenset())
 
 
@@ -96,25 +96,25 @@ def first_size(sizes: Data, node: cst.BaseExpression | None = None) -> Data:
     That of ragged rows shapes tensors too: it is summed where it is read.
     """
     if sizes.placement is Placement.COUPLED:
-        return replace(sizes, placement=Placement.SUM, form=Form.NUMBER)
+        return replace(sizes, placement=Placement.SUM, form=NumberKind.NUMBER)
     if sizes.placement is Placement.REPLICATE:
-        return replace(sizes.placed(Placement.REPLICATE), form=Form.TOTAL)
+        return replace(sizes.placed(Placement.REPLICATE), form=NumberKind.TOTAL)
     definition_sites = sizes.definition_sites if node is None else frozenset({node})
     return replace(
-        sizes, placement=Placement.COUNT, form=Form.NUMBER, definition_sites=definition_sites
+        sizes, placement=Placement.COUNT, form=NumberKind.NUMBER, definition_sites=definition_sites
     )
 
 
 def global_size(data: Data) -> Value | None:
     """The size of what is no shard: the same on all ranks, unless rows were picked by position."""
-    if data.form is Form.ROW:
+    if data.form is Layout.ROW:
         return REPLICATED
     if data.placement is Placement.ROWS and data.definition_sites:
-        return value(replace(data, form=Form.NUMBER))
+        return value(replace(data, form=NumberKind.NUMBER))
     if data.placement is Placement.COUPLED:
         return value(data)  # as large as the rows of all ranks make it
-    if data.form is Form.GATHERED and data.placement is Placement.REPLICATE:
-        return value(replace(data.placed(Placement.REPLICATE), form=Form.TOTAL))
+    if data.form is Layout.GATHERED and data.placement is Placement.REPLICATE:
+        return value(replace(data.placed(Placement.REPLICATE), form=NumberKind.TOTAL))
     return None if data.placement is Placement.SHARD else REPLICATED
 
 
@@ -125,8 +125,8 @@ def count(data: Data, node: cst.BaseExpression) -> Value:
         return known
     if data.ragged:
         return value(first_size(shape(data)))
-    several = data.form in (Form.INTERLEAVED, Form.STACKED)  # rows for a sample
-    form = Form.MULTIPLE if several else Form.NUMBER
+    several = data.form in (Layout.INTERLEAVED, Layout.STACKED)  # rows for a sample
+    form = NumberKind.MULTIPLE if several else NumberKind.NUMBER
     definition_sites = frozenset({node})
     return value(
         replace(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.records import record
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Form, Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values.atoms import Atom
 
@@ -41,7 +41,7 @@ class Data(Atom):
     dim: int = 0
     ndim: int = 0
     opaque: bool = False
-    form: Form = Form.TENSOR
+    form: Form = Layout.TENSOR
     counted: tuple[str, ...] = ()  # how to compute the denominator of a WEIGHTED mean, as code
     one_each: bool = False
     found_in: frozenset[cst.BaseExpression] = frozenset()
@@ -54,27 +54,34 @@ class Data(Atom):
     @property
     def ragged(self) -> bool:
         """Whether a rank has any number of rows: a mask left them, or samples brought several."""
-        return self.form in (Form.MASKED, Form.RAGGED)
+        return self.form in (Layout.MASKED, Layout.RAGGED)
 
     @property
     def is_position(self) -> bool:
         """Whether this is a number that counts a rank's rows."""
-        return self.form is Form.POSITION
+        return self.form is NumberKind.POSITION
 
     @property
     def is_of_one_sample(self) -> bool:
         """Whether this is one of a rank's rows, or the position of one."""
-        return self.is_position or (self.placement is Placement.ROWS and self.form is Form.ROW)
+        return self.is_position or (self.placement is Placement.ROWS and self.form is Layout.ROW)
 
     @property
     def counting(self) -> frozenset[cst.BaseExpression]:
         """Where a range, or what is computed of one, is told how far it goes; empty for others."""
-        return self.definition_sites if self.form in (Form.RANGE, Form.COMPUTED) else frozenset()
+        return (
+            self.definition_sites
+            if self.form in (NumberKind.RANGE, NumberKind.COMPUTED)
+            else frozenset()
+        )
 
     @property
     def reduced(self) -> bool:
         """Whether this is what a reduction over the ranks gave: a number, and no rows."""
-        return self.placement is Placement.REPLICATE and self.form in (Form.TENSOR, Form.TOTAL)
+        return self.placement is Placement.REPLICATE and self.form in (
+            Layout.TENSOR,
+            NumberKind.TOTAL,
+        )
 
     def placed(self, placement: Placement) -> Data:
         """The same data under another placement, as a fresh tensor."""
@@ -82,7 +89,7 @@ class Data(Atom):
             self,
             placement=placement,
             definition_sites=frozenset(),
-            form=Form.TENSOR,
+            form=Layout.TENSOR,
             opaque=False,
             ndim=0,
             one_each=False,
