@@ -1,0 +1,154 @@
+"""Right code, in forms that were once reported: devices that are the rank's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lint.conftest import Lint
+from tests.lint.precision.snippets import RENDEZVOUS, STARTS, findings
+from tests.lint.setups import SETUPS
+
+RIGHT = {
+    "layers that are spread over GPUs": """
+class Halves(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l1 = nn.Linear(10, 10).to("cuda:0")
+        self.l2 = nn.Linear(10, 2).to("cuda:1")
+
+    def forward(self, x):
+        return self.l2(self.l1(x).to("cuda:1"))
+
+halves = Halves()
+""",
+    "the rank on its node, through functions of its own": """
+number = 0
+
+def choose():
+    global number
+    count = rank
+    number = count % torch.cuda.device_count()
+
+def get_number():
+    return number
+
+choose()
+other = DDP(Net().to(device), device_ids=[get_number()])
+""",
+    "a model that is on the CPU already": """
+other = DDP(Net())
+other.to("cpu")
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(other(x), y).backward()
+""",
+    "a loss without weights on the GPU": """
+def train(gpu):
+    loss_function = nn.CrossEntropyLoss().cuda()
+    for x, y in loader:
+        loss_function(model(x), y).backward()
+        optimizer.step()
+
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    train(local_rank)
+""",
+    "GPUs that an option names": """
+parser = argparse.ArgumentParser()
+parser.add_argument("--device", default="0,1")
+os.environ["CUDA_VISIBLE_DEVICES"] = parser.parse_args().device
+""",
+    "a GPU for each process of MPI": """
+from mpi4py import MPI
+
+os.environ["CUDA_VISIBLE_DEVICES"] = f"{MPI.COMM_WORLD.Get_rank() % 8}"
+""",
+    "each rank sees its own GPU alone": """
+os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["SLURM_LOCALID"]
+mine = torch.device("cuda:0")
+torch.cuda.set_device(mine)
+""",
+    "a question about a GPU": """
+print(torch.cuda.memory_allocated(torch.device("cuda:0")))
+""",
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_code_is_clean(name: str, lint_text: Lint) -> None:
+    assert findings(lint_text, RIGHT[name]) == []
+
+
+def test_sharding_chooses_the_device(lint_text: Lint) -> None:
+    """Where nobody has chosen one, the mesh takes the rank's own."""
+    text = (
+        SETUPS["distributed"].split("local_rank =")[0]
+        + """
+from torch.distributed.fsdp import fully_shard
+local_rank = int(os.environ["LOCAL_RANK"])
+dist.init_process_group()
+net = Net()
+fully_shard(net)
+net.to_empty(device=torch.device("cuda"))
+probe = torch.zeros(1).to("cuda")
+"""
+    )
+    assert lint_text(text, select=("DDP201",)) == []
+    assert lint_text(text.replace("fully_shard(net)", ""), select=("DDP201",)) != []
+
+
+def test_a_device_of_the_rank_that_is_0_without_a_group(lint_text: Lint) -> None:
+    """The number of the GPU is a parameter, which another path sets to a constant."""
+    text = SETUPS["distributed"].split("local_rank =")[0] + RENDEZVOUS
+    text = text.replace("{guard}", "if number == 0:").replace("{start}", STARTS["processes"])
+    text = text.replace("    main()", "    worker(0, 1) if epochs == 1 else main()")
+    assert lint_text(text, select=("DDP201",)) == []
+
+
+def test_a_run_of_one_process_that_starts_no_group(lint_text: Lint) -> None:
+    text = """
+def start():
+    if not torch.cuda.is_available():
+        return
+    elif "RANK" not in os.environ:
+        print(torch.empty(1).cuda())
+        return
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")
+
+
+start()
+"""
+    text = SETUPS["distributed"].split("local_rank =")[0] + text
+    assert lint_text(text, select=("DDP202",)) == []
+    always = text.replace('"RANK" not in os.environ', "epochs == 10")
+    assert lint_text(always, select=("DDP202",)) != []
+
+
+@pytest.mark.parametrize(
+    ("variable", "found"), [("RANK", True), ("SLURM_PROCID", False), ("LOCAL_RANK", True)]
+)
+def test_a_cluster_gives_processes_gpus_of_their_own(
+    variable: str, found: bool, lint_text: Lint
+) -> None:
+    text = (
+        SETUPS["distributed"]
+        .replace('int(os.environ["LOCAL_RANK"])', f'int(os.environ["{variable}"])')
+        .replace("torch.cuda.set_device(local_rank)\n", "")
+        .replace('torch.device("cuda", local_rank)', 'torch.device("cuda:0")')
+        .replace("local_rank", "number")
+    )
+    assert [one.code for one in lint_text(text, select=("DDP201",))] == ["DDP201"] * found
+
+
+def test_a_sampler_alone_starts_no_second_process(lint_text: Lint) -> None:
+    text = """
+import torch
+from torch.utils.data import DataLoader, DistributedSampler
+from elsewhere import dataset, evaluate
+
+device = torch.device("cuda:0")
+evaluate(DataLoader(dataset, sampler=DistributedSampler(dataset, 1 + 0, rank=0)), device)
+"""
+    assert not lint_text(text, select=("DDP201",))

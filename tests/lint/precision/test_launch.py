@@ -1,0 +1,133 @@
+"""Right code, in forms that were once reported: how ranks are started, and what they are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lint.conftest import Lint
+from tests.lint.precision.snippets import STEP, findings
+
+RIGHT = {
+    "a variable under its former and its present name": """
+os.environ["NCCL_BLOCKING_WAIT"] = "1"
+os.environ["TORCH_NCCL_BLOCKING_WAIT"] = "1"
+""",
+    "Slurm's variables under torchrun's names": """
+def from_slurm():
+    os.environ["RANK"] = os.environ["SLURM_PROCID"]
+    os.environ["LOCAL_RANK"] = os.environ["SLURM_LOCALID"]
+    os.environ["MASTER_ADDR"] = "node-0"
+
+from_slurm()
+""",
+    "an option for old versions of PyTorch alone": """
+MAJOR = int(torch.__version__.split(".")[0])
+parser = argparse.ArgumentParser()
+if MAJOR == 1:
+    parser.add_argument("--local_rank", type=int)
+args = parser.parse_args()
+torch.cuda.set_device(args.local_rank)
+""",
+    "the world size, returned beside the rank": """
+def setup():
+    if dist.is_initialized():
+        return dist.get_world_size(), dist.get_rank()
+    try:
+        size = int(os.environ["SLURM_NTASKS"])
+        number = int(os.environ["SLURM_PROCID"])
+    except KeyError:
+        size, number = 1, 0
+    return size, number
+
+size, number = setup()
+parallel = Net().to(device)
+if size > 1:
+    parallel = DDP(parallel, device_ids=[local_rank])
+"""
+    + STEP,
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_code_is_clean(name: str, lint_text: Lint) -> None:
+    assert findings(lint_text, RIGHT[name]) == []
+
+
+SPAWNED = """
+import argparse
+import random
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+import torch.nn as nn
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--local_rank", type=int, default=-1)
+
+
+def worker(local_rank, world_size, args):
+    args.local_rank = local_rank
+    dist.init_process_group(
+        "nccl", init_method="tcp://127.0.0.1:29500", world_size=world_size, rank=local_rank
+    )
+    torch.cuda.set_device(args.local_rank)
+    dataset = TensorDataset(torch.zeros(100, 10), torch.zeros(100).long())
+    sampler = DistributedSampler(dataset)
+    loader = DataLoader(dataset, 32, sampler=sampler)
+    model = nn.parallel.DistributedDataParallel(
+        nn.Sequential(nn.Linear(10, 2), nn.Dropout()).cuda(), device_ids=[local_rank]
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(10):
+        sampler.set_epoch(epoch)
+        for x, y in loader:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
+            optimizer.step()
+    dist.destroy_process_group()
+
+
+def main():
+    args = parser.parse_args()
+    torch.manual_seed(1)
+    world_size = torch.cuda.device_count()
+    mp.spawn(worker, nprocs=world_size, args=(world_size, args))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_the_process_that_spawns_is_no_rank(lint_text: Lint) -> None:
+    """Its seed reaches no rank, and the option for the local rank is set by the ranks."""
+    assert not {"DDP601", "DDP703"} & {one.code for one in lint_text(SPAWNED)}
+
+
+def test_an_evaluation_that_never_joins_a_group(lint_text: Lint) -> None:
+    """A function shared with the training makes a DistributedSampler there, not here."""
+    text = """
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+
+def make_loader():
+    dataset = TensorDataset(torch.zeros(100, 10), torch.zeros(100).long())
+    sampler = DistributedSampler(dataset) if dist.is_initialized() else None
+    return DataLoader(dataset, 32, sampler=sampler)
+
+
+def main():
+    loader, model, correct = make_loader(), torch.nn.Linear(10, 2), 0
+    for x, y in loader:
+        correct += (model(x).argmax(1) == y).sum().item()
+    print(correct / len(loader.dataset))
+
+
+if __name__ == "__main__":
+    main()
+"""
+    assert lint_text(text) == []

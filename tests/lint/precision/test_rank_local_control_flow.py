@@ -1,0 +1,160 @@
+"""Right code, in forms that were once reported: decisions that all ranks make alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lint.conftest import Lint
+from tests.lint.precision.snippets import findings
+from tests.lint.setups import SETUPS
+
+RIGHT = {
+    "a rate out of a table, times that of the group": """
+rates = [0.1] * 100
+for step, (x, y) in enumerate(loader):
+    loss = criterion(model(x), y)
+    for group in optimizer.param_groups:
+        group["lr"] = rates[step] * group["base"]
+        group.update({"last": loss.item()})
+""",
+    "a chain of comparisons in a forward": """
+class Bounded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Net()
+
+    def forward(self, x, most=None):
+        if 0 < len(x) < 100:
+            x = self.inner(x)
+        return x
+
+print(Bounded()(torch.zeros(2, 10)))
+""",
+    "a way out by the number of elements": """
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        scores = model(x)
+        criterion(scores, y).backward()
+        optimizer.step()
+        if scores.numel() < 3:
+            break
+""",
+    "a rank that fails": """
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        if torch.isnan(loss).any():
+            raise RuntimeError("not a number")
+        loss.backward()
+        optimizer.step()
+""",
+    "an entry beside one that a rank fills": """
+state = {"step": 0, "loss": 0.0}
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        state["step"] += 1
+        state["loss"] += loss.item()
+        if state["step"] > 1000:
+            break
+""",
+    "a loop over the numbers of batches": """
+batches = iter(loader)
+for number in range(len(loader)):
+    x, y = next(batches)
+    if number < 7:
+        continue
+    criterion(model(x), y).backward()
+    optimizer.step()
+""",
+    "a measurement of backward passes": """
+def measure(layers):
+    times = []
+    for layer in layers:
+        try:
+            start = time.time()
+            layer(torch.zeros(1, 10)).sum().backward()
+            times.append(time.time() - start)
+        except Exception:
+            times.append(float("nan"))
+    return times
+
+measure([net.l1])
+""",
+    "a step left out after all ranks met": """
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        if torch.isnan(loss):
+            optimizer.zero_grad()
+            continue
+        optimizer.step()
+""",
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_code_is_clean(name: str, lint_text: Lint) -> None:
+    assert findings(lint_text, RIGHT[name]) == []
+
+
+@pytest.mark.parametrize(("test", "found"), [("loss", True), ("mean_of_all_ranks", False)])
+def test_a_way_out_by_a_number_that_unseen_code_reduced(
+    test: str, found: bool, lint_text: Lint
+) -> None:
+    text = (
+        "from elsewhere import reduce_mean\n"
+        + SETUPS["distributed"]
+        + f"""
+for x, y in loader:
+    loss = criterion(model(x), y)
+    mean_of_all_ranks = reduce_mean(loss)
+    if torch.isnan({test}):
+        continue
+    loss.backward()
+"""
+    )
+    assert [one.code for one in lint_text(text, select=("DDP402",))] == ["DDP402"] * found
+
+
+def test_which_entries_a_batch_has_is_the_same_on_all_ranks(lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        + """
+for batch in loader:
+    out = model(batch["x"])
+    if {asked}:
+        continue
+    criterion(out, batch["y"]).backward()
+    optimizer.step()
+"""
+    )
+    for asked in ('"y" not in batch', '"y" not in batch.keys()', 'epochs and not ("y" in batch)'):
+        assert not lint_text(text.replace("{asked}", asked), select=("DDP402",))
+    for asked in ('batch["y"].sum() == 0', '"nan" in str(out.sum())'):
+        assert lint_text(text.replace("{asked}", asked), select=("DDP402",))
+
+
+def test_a_batch_that_is_made_anew_from_its_own_samples(lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        + """
+for batch in {batches}:
+    kept = [i for i, name in enumerate(batch["name"]) if name]
+    if not kept:
+        continue
+    batch = {key: held[kept] for key, held in batch.items()}
+    criterion(model(batch["x"]), batch["y"]).backward()
+    optimizer.step()
+"""
+    )
+    assert lint_text(text.replace("{batches}", "loader"), select=("DDP402",))
+    whole = text.replace("{batches}", "DataLoader(dataset, 32)")
+    assert not lint_text(whole, select=("DDP402",))
