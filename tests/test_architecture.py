@@ -14,6 +14,7 @@ FOLDERS = {"ddpify": ROOT / "ddpify", "ddpify.codemods": ROOT / "codemods"}
 UNDERSTANDING = [
     "values",
     "facts",
+    "run_state",
     "operators",
     "shapes",
     "batching",

@@ -1,0 +1,88 @@
+"""What a run notes of reads of values that ranks hold in part, and of effects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.understanding import size_uses, uses
+from ddpify.understanding.facts import Demand, Effect, Site
+from ddpify.understanding.forms import Layout
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.run_state.state import State
+from ddpify.understanding.syntax import displayed
+from ddpify.understanding.values import NO_ROWS, Atom, Data, Instance, Value, deep_atoms, value
+
+_REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
+
+
+class Demands(State):
+    """Notes who reads what ranks hold in part, and who acts on the outside world."""
+
+    def demand(self, node: cst.CSTNode, what: Value, reader: str) -> None:
+        """Note that something reads a value that ranks hold only in part."""
+        for atom in what.atoms:
+            for counting in (
+                atom.definition_sites if isinstance(atom, Data) and atom.is_position else ()
+            ):
+                self.demand(counting, self.seen(counting), uses.ROWS_OF_ALL)
+        if self.collating:
+            self.mixes(node, *what.data)
+            return
+        for data in what.data:
+            alone = self.frame.in_forward and data.placement not in _REDUCIBLE
+            rows = data.placement is Placement.SHARD and data.form is Layout.TENSOR
+            number = not rows or data.one_each
+            own = alone and number and reader != uses.ROWS_OF_ALL
+            if own and size_uses.is_only_a_size(self.module.structure, node):
+                continue  # a rank's own size does for its own rows
+            if alone and reader == uses.A_CONDITION and data.placement is Placement.SHARD:
+                continue  # several rows have no truth value: something else comes here
+            # What is gathered for one call may make the next one's global; a count stands alone.
+            counted = data.definition_sites if data.placement is Placement.COUNT else None
+            key = (node, data.placement, counted)
+            if key not in self.facts.demands:
+                site = Site(node, self.project.owner(node) or self.module)
+                self.facts.demands[key] = Demand(site, data, reader, self.call_path)
+
+    def mixes(self, node: cst.CSTNode, *mixed: Data) -> None:
+        """Note that samples of a batch depend on each other in a collate function, from here on."""
+        for data in mixed:
+            if data.dim != NO_ROWS and data.form is not Layout.SAMPLES:
+                for loader in data.loaders:
+                    self.facts.loading.mixed.setdefault(loader, self.site(node))
+
+    def demand_all(self, node: cst.BaseExpression, what: Value, reader: str) -> None:
+        """Note that something reads a value and, where it is a display, each of its parts."""
+        parts = displayed(node)
+        if parts is None:
+            self.demand(node, what, reader)
+        for part in parts or ():
+            self.demand_all(part, self.seen(part), reader)
+
+    def demand_held(self, node: cst.BaseExpression, what: Value, reader: str) -> None:
+        """Note that something reads all that a value holds; in a display, where it stands."""
+        parts = displayed(node)
+        for part in parts or ():
+            self.demand_held(part, self.seen(part), reader)
+        for atom in self._generated(what) if parts is None else ():
+            if isinstance(atom, Data) and (atom.placement.local or atom.is_position):
+                self.demand(node, value(atom), reader)
+
+    def _generated(self, what: Value) -> Iterator[Atom]:
+        """All that a value holds, and what its generators give, if that is no batch of a loader."""
+        for atom in deep_atoms(what):
+            yield atom
+            if not isinstance(atom, Instance) or atom.kind != "generator":
+                continue
+            if atom not in self.over_loaders:
+                yield from deep_atoms(atom.elements)
+
+    def effect(self, kind: str, node: cst.CSTNode, name: str) -> None:
+        """Note an action on the outside world; in a file that stays, for each call from outside."""
+        made = Effect(kind, self.site(node), name, self.call_path)
+        known = self.facts.effects.setdefault((kind, node), made)
+        call = made.reached_from
+        if call is not None and call != known.reached_from:
+            self.facts.effects.setdefault((kind, call.node), made)

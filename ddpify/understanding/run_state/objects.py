@@ -1,0 +1,76 @@
+"""The objects and functions of a run, one for each place and way that makes them."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.understanding.contexts import into_forward
+from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.run_state.state import State
+from ddpify.understanding.values import Class, Function, Instance, Value, join
+
+_LITERALS = (cst.BaseNumber, cst.BaseString)
+
+
+class Objects(State):
+    """Makes the objects of a run, and writes into them."""
+
+    def instance(self, node: cst.CSTNode, module: ModuleFile, kind: Class | str) -> Instance:
+        """The object made at a place, one for each way of the last few calls that lead there."""
+        callers = self._contexts.last_calls(self.frames)
+        # Classes may share their name; what a trial makes is not what the code itself makes.
+        known = (kind if isinstance(kind, str) else kind.node, self.tried is not None)
+        key = (node, callers, known)
+        if key not in self.heap and self._contexts.are_too_many(node):
+            key = (node, into_forward(self.frames), known)
+        if key not in self.heap:
+            maker = self.frames[-1].receiver if self.frames else None
+            self.heap[key] = Instance(node, module, kind, maker=maker, calls=key[1])
+            self.made_in[self.heap[key]] = frozenset(
+                loop.node for frame in self.frames for loop in frame.loops if loop.taken
+            )
+        return self.heap[key]
+
+    def function(self, node: cst.FunctionDef | cst.Lambda) -> Function:
+        """The function made at a place, one for each way of the last few calls that lead there.
+
+        Where it is made again on the same way, as in a loop, it stands for all that are made.
+        """
+        key = (node, self._contexts.last_calls(self.frames))
+        if key not in self.functions and self._contexts.are_too_many(node):
+            key = (node, into_forward(self.frames))
+        scope = self.frame.scope
+        made = self.functions.setdefault(key, Function(node, self.module, scope))
+        again = made in self.defined
+        if again and made.scope is not scope:
+            scope.alike = (*made.scope.alike, made.scope)
+        for name, default in self._computed_defaults(node).items():
+            made.defaults[name] = join(made.defaults[name], default) if again else default
+        made.scope = scope
+        self.defined.add(made)
+        return made
+
+    def _computed_defaults(self, node: cst.FunctionDef | cst.Lambda) -> dict[str, Value]:
+        """Defaults that are no literals: Python computes them once, where the function is made."""
+        given = (*node.params.posonly_params, *node.params.params, *node.params.kwonly_params)
+        return {
+            one.name.value: self.default(one.default)
+            for one in given
+            if one.default is not None and not isinstance(one.default, _LITERALS)
+        }
+
+    def put(self, target: Instance, name: str, new: Value) -> None:
+        """Let an attribute or element of an object be this too."""
+        if self.tried is not None:
+            self.tried_writes.append((target, name, target.attribute(name)))
+        self.written.add((target, name))
+        self.reads_change |= target.put(name, new)
+
+    def undo_tried(self) -> None:
+        """Let objects hold what they held before a trial that shows nothing of the real run."""
+        for target, name, before in reversed(self.tried_writes):
+            target.take_back(name, before)
+
+    def give(self, target: Instance, name: str, new: Value) -> None:
+        """Let an argument that an object was made with be this too."""
+        self.reads_change |= target.give(name, new)

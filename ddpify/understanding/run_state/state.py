@@ -1,0 +1,136 @@
+"""The state of a run on abstract values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import libcst as cst
+
+from ddpify.understanding.choices import Choices
+from ddpify.understanding.contexts import Context, Contexts
+from ddpify.understanding.facts import Facts, Site
+from ddpify.understanding.frames import Frame
+from ddpify.understanding.merged_calls import Ways
+from ddpify.understanding.project import ModuleFile, Project
+from ddpify.understanding.run_state.code import Code
+from ddpify.understanding.training_modes import Modes
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Class,
+    Data,
+    Function,
+    Instance,
+    Namespace,
+    Scope,
+    Value,
+)
+
+
+class State(Code):
+    """What a run has come to: its frames, objects and facts."""
+
+    def __init__(
+        self, project: Project, choices: Choices | None = None, *, follow: bool = True
+    ) -> None:
+        self.project = project
+        self.budget = project.budget
+        self.follow = follow  # into the project's functions, where they are called
+        self.choices = choices or Choices()
+        self.facts = Facts()
+        self.heap: dict[tuple[cst.CSTNode, tuple[cst.CSTNode, ...], object], Instance] = {}
+        self.made_in: dict[Instance, frozenset[cst.CSTNode]] = {}
+        self.scopes: dict[ModuleFile, Scope] = {}
+        self.loop_ends: dict[object, dict[str, Value]] = {}
+        self.batch_loops: set[object] = set()  # that were seen to take a batch in each round
+        self.results: dict[object, Value] = {}
+        self.previous: dict[object, Value] = {}
+        self.recalled: set[object] = set()  # calls that took their previous result
+        self.running: set[object] = set()
+        self.ways = Ways()
+        self.frames: list[Frame] = []
+        self.no_grad = 0
+        self.modes = Modes()
+        self.criteria: set[tuple[Instance, bool]] = set()  # modules, and whether they are some
+        self.training: bool | None = None  # the mode of the model in progress, where it is known
+        self.all_replicated = 0  # inside of so many blocks where every rank holds all rows
+        self.running_entry = False  # and not code that nothing calls
+        self.trials = 0  # in progress
+        self.tried: Function | None = None  # on a rank's rows
+        self.tried_writes: list[tuple[Instance, str, Value | None]] = []  # and what was there
+        self.collating = False  # whether a collate function puts samples together
+        self.of_all_ranks: set[Instance] = set()  # lists that are made of gathered rows
+        # Iterators over batches, with the loaders of these.
+        self.over_loaders: dict[Instance, frozenset[Instance]] = {}
+        self.taking_replicated = 0  # how many comprehensions in progress go through such batches
+        self.rows_taken: list[Data] = []  # by loops over a batch's rows, the innermost last
+        # The loaders that the current batch comes from, for each way of getting here.
+        self.current_loaders: frozenset[frozenset[Instance]] = frozenset()
+        self.current_replicated: frozenset[frozenset[Instance]] = (
+            frozenset()
+        )  # those that may be replicated
+        # Whether this pass changes what it has read before: only then does the next one differ.
+        self.reads_change = False
+        # What objects hold: written since the last batch came; read when it was of an earlier one.
+        self.written: set[tuple[object, str]] = set()
+        self.carried: set[tuple[object, str]] = set()
+        self.aged: dict[Instance, Instance] = {}  # collections, as a later round has them
+        self.set_around: dict[tuple[object, str], Value] = {}  # parts that names of others got
+        self.functions: dict[tuple[cst.CSTNode, Context], Function] = {}
+        self.defined: set[Function] = set()  # those of them that this pass has come to
+        self._contexts = Contexts()
+        self.classes: dict[cst.CSTNode, Class] = {}
+        self._namespaces: dict[ModuleFile, Namespace] = {}
+        self.called: set[cst.CSTNode] = set()
+        self.loaded_models: set[cst.CSTNode] = set()  # what takes a whole model out of a file
+        # Functions that have some of their arguments, by the call that gives them.
+        self.completed_in_part: dict[tuple[cst.CSTNode, Function], Function] = {}
+        self.latest: dict[cst.CSTNode, Value] = {}
+
+    def namespace(self, module: ModuleFile) -> Namespace:
+        """A module as a value: the same one in every pass, so that values compare equal."""
+        scope = self.module_scope(module)
+        known = self._namespaces.setdefault(module, Namespace(module, scope))
+        known.scope = scope
+        return known
+
+    def frames_forward(self) -> bool:
+        """Whether code is in progress that treats each sample alone, as a model's forward does."""
+        return self.collating or bool(self.frames and self.frames[-1].in_forward)
+
+    @property
+    def frame(self) -> Frame:
+        """The call in progress."""
+        return self.frames[-1]
+
+    @property
+    def module(self) -> ModuleFile:
+        """The file whose code runs."""
+        return self.frame.module
+
+    @contextmanager
+    def running_in(self, frame: Frame) -> Iterator[None]:
+        """Inside, this call is in progress; the steps that its own code takes are noted."""
+        started = self.budget.used
+        self.frames.append(frame)
+        try:
+            yield
+        finally:
+            self.frames.pop()
+            steps = self.budget.used - started
+            self.budget.note(frame.runs, steps - frame.inner_steps)
+            if self.frames:
+                self.frame.inner_steps += steps
+
+    def site(self, node: cst.CSTNode) -> Site:
+        """A node of the running file."""
+        return Site(node, self.module)
+
+    @property
+    def call_path(self) -> tuple[Site, ...]:
+        """The calls in progress, outermost first."""
+        return tuple(frame.call for frame in self.frames if frame.call is not None)
+
+    def seen(self, node: cst.BaseExpression) -> Value:
+        """What an expression was when it was last evaluated: in the call in progress."""
+        return self.latest.get(node, UNKNOWN)
