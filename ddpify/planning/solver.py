@@ -185,11 +185,13 @@ def _interpreted(project: Project, choices: Choices) -> Facts:
         Refusal: Its calls go too deep, or it takes more steps than it may.
     """
     try:
-        return interpret(project, choices)
+        facts = interpret(project, choices)
     except RecursionError as error:
         raise too_deep.refusal(project, error) from None
     except Exhausted as error:
         raise CutShort(project, error) from None
+    choices.trained |= facts.trained
+    return facts
 
 
 def _run_replicated(plan: Plan) -> bool:

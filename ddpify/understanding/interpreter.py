@@ -80,8 +80,7 @@ class Interpreter(RunState):
         self.current_loaders = frozenset()
         self.modes.answers.clear()
         self.criteria.clear()
-        before = self.facts
-        self.facts = Facts(values=before.values, callers=before.callers, switches=before.switches)
+        self.facts = self.facts.followed()
         self.running_entry = True
         for entry in self.project.entries:
             self.module_scope(entry)

@@ -81,6 +81,7 @@ class Understood:
         self.module = self.project.entry
         self.choices = Choices(stated=imports_runtime(source.text))
         self.facts: Facts = interpret(self.project, self.choices, follow=follow)
+        self.choices.trained |= self.facts.trained
         self.positions = Positions(self.module)
 
     # ------------------------------------------------------------------ requirements

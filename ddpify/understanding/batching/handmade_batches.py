@@ -329,7 +329,8 @@ def _is_split(run: RunState, one: Value) -> bool:
 
 def trained_on(run: RunState, rows: Iterable[Data]) -> bool:
     """Whether any of these rows are of a batch that a loss comes from."""
-    return any(source.site in run.choices.trained for data in rows for source in data.loaders)
+    trained = run.choices.trained | run.facts.trained
+    return any(source.site in trained for data in rows for source in data.loaders)
 
 
 def _is_expression(node: cst.CSTNode) -> TypeGuard[cst.BaseExpression]:

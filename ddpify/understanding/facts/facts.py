@@ -41,8 +41,10 @@ class Facts:
     # Functions whose calls are taken together, and may not all give parts, with a call.
     taken_together: dict[cst.CSTNode, Site] = field(default_factory=dict)
     callers: dict[cst.CSTNode, set[Site]] = field(default_factory=dict)
-    # By the places of ``train()`` and ``eval()``. These and the callers outlast a pass.
+    # By the places of ``train()`` and ``eval()``.
     switches: dict[Instance, dict[Site, Switch]] = field(default_factory=dict)
+    trained: set[cst.CSTNode] = field(default_factory=set)  # loaders' places that feed a backward
+
     batches: Batches = field(default_factory=Batches)
     loading: Loading = field(default_factory=Loading)
     rows: Rows = field(default_factory=Rows)
@@ -58,6 +60,16 @@ class Facts:
     def iterated_loaders(self) -> list[Instance]:
         """The loaders that the script goes through."""
         return [loader for loader in self.loaders if loader in self.loading.iterated]
+
+    def followed(self) -> Facts:
+        """No facts yet, but for those that outlast a pass: with these the next one starts."""
+        return Facts(
+            values=self.values, callers=self.callers, switches=self.switches, trained=self.trained
+        )
+
+    def tried(self) -> Facts:
+        """No facts yet, for a trial: its calls and backwards are some of the script."""
+        return Facts(callers=self.callers, switches=self.switches, trained=self.trained)
 
     def record(self, node: cst.CSTNode, value: Value) -> Value:
         """Add what an expression was seen to be; the same, as the object that was seen before."""

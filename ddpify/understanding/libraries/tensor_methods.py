@@ -292,7 +292,7 @@ def backward(
     part_steps.note(run)
     run.demand(receiver, loss, uses.BACKWARD)
     for data in loss.of(Data):
-        run.choices.trained |= {loader.site for loader in data.loaders}
+        run.facts.trained |= {loader.site for loader in data.loaders}
     return REPLICATED
 
 

@@ -47,7 +47,7 @@ class Blocks(State):
         outer = self.facts, self.results, self.previous, self.tried, self.ways, self.tried_writes
         self.tried_writes = []
         self.tried = function or self.tried
-        self.facts = Facts(callers=outer[0].callers, switches=outer[0].switches)
+        self.facts = self.facts.tried()
         self.results, self.previous, self.ways = {}, {}, Ways()
         self.trials += 1
         try:
