@@ -11,7 +11,7 @@ import libcst as cst
 
 from ddpify.records import record
 from ddpify.understanding.arguments import Keywords, argument_pairs
-from ddpify.understanding.arithmetic import tensor_dimensions, tensors
+from ddpify.understanding.arithmetic import one_tensor, tensor_dimensions, tensors
 from ddpify.understanding.batching import batch_rows
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout
 from ddpify.understanding.placement import Placement
@@ -183,7 +183,7 @@ def _no_rows(
     """The same of a mean or a sum, or of a replicated value."""
     shown, data = operand
     if data.placement.partial and pattern.reduction in ("", *_LINEAR):
-        return tensors.fresh(value(data))
+        return one_tensor.fresh(value(data))
     dropped = pattern.reduction and _place(_row_name(data, pattern) or "", pattern) == -1
     name = pattern.reduction if dropped or data.placement.partial else "clone"
     return tensors.function(run, node, name, [(shown, value(data))], {})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import size_uses, uses
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import (
     across_samples,
     along_batch,
@@ -19,9 +19,10 @@ from ddpify.understanding.arithmetic import (
     single_samples,
     tensor_items,
     tensor_pairs,
-    views,
 )
 from ddpify.understanding.arithmetic.denominators import number_of_rows
+from ddpify.understanding.arithmetic.one_tensor import LINEAR, indices, of_one
+from ddpify.understanding.arithmetic.operation import Operation
 from ddpify.understanding.arithmetic.tensor_dimensions import (
     KEEPING_DIMENSIONS,
     ORDERING,
@@ -29,15 +30,10 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
     OVER_ALL,
     PARTING,
     SIZE_FIRST,
-    along,
-    coupled,
     gives_a_pair,
-    goes_over_all,
     goes_over_rows,
-    is_of_all_samples,
     keeps_dimensions,
     kept_form,
-    may_mix_rows,
     mixes_rows,
 )
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
@@ -69,14 +65,6 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
-LINEAR = frozenset(
-    "to cpu cuda float double type type_as detach detach_ clone squeeze unsqueeze"
-    " squeeze_ unsqueeze_ neg_ negative_ view reshape"
-    " contiguous mean sum neg negative numpy requires_grad_ flatten ravel expand expand_as data"
-    " retain_grad astype copy asarray array as_tensor from_numpy tensor item_".split()
-)
-# What gives a global value of all rows, without being a sum of what each rank gives.
-_SAME_ELEMENTS = frozenset("long int detach clone contiguous numpy Variable squeeze".split())
 # What brings rows together in a tensor that all ranks hold.
 WRITING_BY_INDEX = frozenset(
     "index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_put index_put_"
@@ -84,36 +72,14 @@ WRITING_BY_INDEX = frozenset(
     " scatter_add scatter_add_ scatter_reduce scatter_reduce_".split()
 )
 CHOOSING = frozenset({"topk", "kthvalue"})
-REORDERING = frozenset("flip roll flipud fliplr".split())
-# What gives one number of all elements, where no dimension is named.
-_TO_ONE = frozenset("mean sum prod norm max min std var".split())
-_NUMBERS = (NumberKind.NUMBER, NumberKind.MULTIPLE, NumberKind.ROUNDED)
 _COMPARING = frozenset(
     "eq ne gt lt ge le equal not_equal greater less greater_equal less_equal".split()
 )
-_POSITIONS_OF_SOME = ("nonzero", "argwhere", "flatnonzero")
-_DOTS = frozenset("dot vdot".split())
-_UNDER_EACH_OTHER = frozenset({"repeat", "tile"})
-_REPEATING = frozenset("expand expand_as repeat tile repeat_interleave".split())
 _PICKED = (Placement.ROWS, Placement.COUPLED)
 # Functions of two tensors that broadcast them against each other.
 BROADCASTING = frozenset(
     "cosine_similarity pairwise_distance where maximum minimum max min fmax fmin logaddexp".split()
 )
-
-
-def fresh(whole: Value) -> Value:
-    """The value under a linear operation: the same placement, as a new tensor.
-
-    What has a denominator of its own is still reduced where the code for that is valid.
-    """
-    atoms = [
-        replace(a, definition_sites=frozenset())
-        if isinstance(a, Data) and a.placement.partial and a.form not in _NUMBERS and not a.counted
-        else a
-        for a in whole.atoms
-    ]
-    return join(value(*atoms)) if atoms else UNKNOWN
 
 
 def picked(placement: Placement) -> Placement:
@@ -244,7 +210,7 @@ def _function(
     if ordered is not None:
         return ordered
     if name == "index_select" and len({id(operand) for operand, _ in data}) == 1:
-        data = [(n, d) for n, d in data if d not in _indices(rest, kwargs)]
+        data = [(n, d) for n, d in data if d not in indices(rest, kwargs)]
         if not data:
             whole = tensor_items.all_found(run, [n for n, _ in operands])
             return REPLICATED if whole else _selected_by(rest, kwargs)
@@ -258,7 +224,7 @@ def _function(
         return tensor_pairs.mixed(run, node, data[0][1], operands)
     results = []
     for operand, one in data:
-        made = _one(run, node, name, operand, one, rest, kwargs)
+        made = of_one(Operation(run, node, name, operand, one, rest, kwargs))
         if one.placement is not Placement.ROWS:  # which are global where they are picked, or never
             made = _named_by(operand, name, made)
         if one.placement is Placement.SHARD:
@@ -342,12 +308,6 @@ def _dimensions_left(
     return ndim if keeps_dimensions(kwargs) else max(ndim - len(given[0]), 0) * bool(given[0])
 
 
-def _indices(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> list[Data]:
-    """The rows that ``index_select(x, dim, index)`` selects by."""
-    index = kwargs.get("index") or (rest[1] if len(rest) > 1 else UNKNOWN)
-    return [d for d in index.data if d.placement is Placement.SHARD]
-
-
 def _in_given_order(
     run: RunState,
     node: cst.BaseExpression,
@@ -376,7 +336,7 @@ def _selected_by(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
     """What rows select of what all ranks hold: one for each of them."""
     along = (kwargs.get("dim") or (rest[0] if rest else UNKNOWN)).constant()
     dim = along if isinstance(along, int) and along > 0 else 0
-    found = _indices(rest, kwargs)
+    found = indices(rest, kwargs)
     return value(
         *(replace(d, dim=dim, definition_sites=frozenset(), form=kept_form(d)) for d in found)
     )
@@ -388,31 +348,6 @@ def _take_whole_numbers(run: RunState, name: str, numbers: list[Operand]) -> Non
         counts = [d for d in held.data if d.placement is Placement.COUNT]
         if counts:
             run.demand(node, value(*counts), f"{name}()")
-
-
-def _in_forward(
-    run: RunState,
-    node: cst.BaseExpression,
-    name: str,
-    operand: cst.BaseExpression,
-    data: Data,
-    rest: Sequence[Value],
-    kwargs: Mapping[str, Value],
-) -> Value | None:
-    """A function along the samples of a forward's batch, or over all of it; None for others."""
-    if is_of_all_samples(name, data, rest, kwargs):
-        return across_samples.of_all_rows(run, operand, data)
-    over_all = goes_over_all(name, rest, kwargs)
-    over_all = over_all and not size_uses.is_only_a_size(run.module.structure, node)
-    if run.module.editable or run.collating:
-        mixed = across_samples.along_samples(run, node, name, operand, data, rest, kwargs)
-        if mixed is None and over_all:
-            mixed = across_samples.of_all_rows(run, operand, data)
-        if mixed is not None:
-            return mixed
-    if over_all or mixes_rows(name, data, rest, kwargs):
-        run.facts.forwards.statistics.setdefault(node, run.site(node))
-    return None
 
 
 def _keep_own_rows(run: RunState, others: list[Operand]) -> None:
@@ -518,208 +453,3 @@ def on_batches(
         )
     ]
     return join(REPLICATED, *results)
-
-
-def _one(
-    run: RunState,
-    node: cst.BaseExpression,
-    name: str,
-    operand: cst.BaseExpression,
-    data: Data,
-    rest: Sequence[Value],
-    kwargs: Mapping[str, Value],
-) -> Value:
-    if data.placement.partial:
-        made = _on_partial(run, name, operand, data)
-        return _single(made) if name in _TO_ONE and not rest and not kwargs else made
-    if not data.ndim and isinstance(operand, cst.Name):
-        data = replace(data, ndim=dimensions.unpacked(run, operand))
-    if data.opaque and _names_a_dimension(rest, kwargs):
-        data = replace(data, opaque=False)  # a tensor of several dimensions, and no loss or list
-    if data.placement is Placement.ROWS:
-        scalar = name in _DOTS or (name in _TO_ONE and not rest and not kwargs)
-        mixed = replace(data.placed(Placement.COUPLED), definition_sites=data.definition_sites)
-        return value(mixed if scalar else data)
-    if data.dim == NO_ROWS and name == "unsqueeze" and rest and rest[0].constant() == 0:
-        return value(collating.one_row(data))
-    if _picks_rows(run, name, data, rest, kwargs):
-        if name in _POSITIONS_OF_SOME:
-            return value(found(run, operand, data))
-        return value(replace(data, dim=0, definition_sites=frozenset(), form=Layout.MASKED))
-    dim = _dimension_after(name, data, rest, kwargs)
-    if dim is not None:
-        behind_one = name == "unsqueeze" and data.dim == 0 < dim and data.form is Layout.TENSOR
-        form = Layout.STATE if behind_one else data.form
-        one_each = name == "squeeze" and dimensions.may_leave_one_each(data, 1)
-        return value(
-            replace(data, dim=dim, definition_sites=data.counting, form=form, one_each=one_each)
-        )
-    if name in transpositions.TRANSPOSING and not data.opaque and data.dim != NO_ROWS:
-        return across_samples.coupled(run, node, operand, data)
-    if name == "squeeze" and not run.collating:
-        run.facts.sizes.squeezes.setdefault(node, (run.site(node), data.dim))
-        data = replace(data, one_each=dimensions.may_leave_one_each(data, 1))
-    if name == "squeeze" and data.form in (Layout.STATE, Layout.STATES):
-        return value(
-            replace(data, dim=0, definition_sites=frozenset(), form=Layout.TENSOR)
-        )  # of one layer
-    if name in views.RESHAPING and run.collating and data.dim == NO_ROWS:
-        alone = bool(rest) and rest[0].constant() == 1
-        return value(collating.one_row(data) if alone else replace(data, ndim=0))
-    if name in views.RESHAPING:
-        return views.reshaped(run, name, data, rest, operand)
-    if name == "argsort" and data.form is Layout.PERMUTATION:
-        return value(replace(data, definition_sites=frozenset()))  # the way back
-    if name == "renorm" and data.dim != NO_ROWS:
-        each = len(rest) > 1 and rest[1].constant() == data.dim
-        rows = replace(data, definition_sites=frozenset())
-        return value(rows if each else across_samples.on_all_rows(run, node, operand, data))
-    if name in OVER_A_DIMENSION and data.dim == NO_ROWS:
-        row = keeps_dimensions(kwargs) and named_dimensions(rest, kwargs) == [(0,)]
-        left = replace(data, definition_sites=frozenset(), ndim=0)  # still of this sample alone
-        form = Layout.TENSOR if run.collating else Layout.ROW
-        return value(collating.one_row(left, form=form) if row else left)
-    if data.counting and name in OVER_A_DIMENSION and not run.frames_forward():
-        run.demand(operand, value(data), uses.POSITIONS)  # they become those of all ranks
-        return value(data.placed(Placement.REPLICATE))
-    if name in OVER_A_DIMENSION:
-        if may_mix_rows(name, data, rest, kwargs):
-            run.facts.sizes.unsure_dimensions.setdefault(node, run.site(node))
-        inside = run.frames_forward()
-        in_forward = _in_forward(run, node, name, operand, data, rest, kwargs) if inside else None
-        if in_forward is not None:
-            return in_forward
-        unsure = name in across_samples.KEPT and may_mix_rows(name, data, rest, kwargs)
-        if unsure and run.module.editable and not run.collating and data.form is Layout.TENSOR:
-            return value(across_samples.on_all_rows(run, node, operand, data))
-        made = along(run, name, data, rest, kwargs)
-        by_default = name in ORDERING and not data.ndim and () in named_dimensions(rest, kwargs)
-        return _ordered(made, operand) if by_default else made
-    if name == "grad":  # torch.autograd.grad: one gradient for each input
-        return value(replace(data, definition_sites=frozenset(), form=Layout.PIECES))
-    if name in REORDERING and data.counting:
-        return value(replace(data, form=NumberKind.COMPUTED))
-    if name in REORDERING and _moves_rows(name, data, rest, kwargs):
-        return value(tensor_items.regrouped(run, node, operand, data))
-    if data.form is Layout.PERMUTATION and name not in (*LINEAR, *_SAME_ELEMENTS):
-        return value(replace(data.placed(Placement.REPLICATE), form=Layout.GATHERED))
-    if name == "batch_norm" and _by_batch(rest, kwargs):
-        if run.frames_forward() and (run.module.editable or run.collating):
-            return value(across_samples.on_all_rows(run, node, operand, data))
-        return value(replace(data.placed(coupled(run)), definition_sites=frozenset()))
-    if name in _DOTS:
-        return value(replace(data.placed(Placement.SUM), one_each=True))
-    by_rule = across_samples.by_rule(run, node, name, operand, data, rest)
-    if by_rule is not None:
-        return by_rule
-    if name in _UNDER_EACH_OTHER and data.form is Layout.TENSOR and not data.dim:
-        return value(_repeated(data, rest))
-    repeated = name in _REPEATING and data.form is Layout.STATE  # which is several of them by now
-    form = Layout.TENSOR if repeated else kept_form(data)
-    if data.form is Layout.ORDER and name in _SAME_ELEMENTS:
-        form = data.form
-    return value(replace(data, definition_sites=data.counting, form=form))
-
-
-def _repeated(data: Data, times: Sequence[Value]) -> Data:
-    """``x.repeat(2, 1)``: the rows under each other, or behind a new dimension."""
-    counts = views.sizes_of(times)
-    new = len(counts) - data.ndim if data.ndim else 0
-    if new > 0:
-        return replace(data.placed(Placement.SHARD), dim=new, form=Layout.TENSOR)
-    once = bool(counts) and counts[0].constant() == 1
-    form = Layout.TENSOR if once else Layout.STACKED
-    return replace(data.placed(Placement.SHARD), form=form)
-
-
-def found(run: RunState, mask: cst.BaseExpression, data: Data) -> Data:
-    """The positions at which a mask holds: a rank's own, until the mask is that of all rows."""
-    inside = run.frames_forward() and (run.collating or not run.module.editable)
-    located = data.dim == 0 and not data.opaque and not inside
-    found_in = frozenset({mask}) if located else data.found_in
-    return replace(data, dim=0, definition_sites=frozenset(), form=Layout.MASKED, found_in=found_in)
-
-
-def _by_batch(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
-    """Whether ``F.batch_norm`` may normalise with the statistics of the batch."""
-    given = kwargs.get("training") or (rest[4] if len(rest) > 4 else value(Const(False)))
-    return given.constant() is not False
-
-
-def _ordered(made: Value, operand: cst.BaseExpression) -> Value:
-    """What sorting gives where each sample may have one number: a use as an index will tell.
-
-    Then the order is one of all samples, and the operand is what could be gathered.
-    """
-    atoms = (
-        Tup(tuple(_ordered(item, operand) for item in a.items))
-        if isinstance(a, Tup)
-        else replace(a, definition_sites=frozenset({operand}))
-        if isinstance(a, Data) and a.form is Layout.ORDER
-        else a
-        for a in made.atoms
-    )
-    return value(*atoms)
-
-
-def _names_a_dimension(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
-    """Whether a function works along a dimension behind the first."""
-    dim = (kwargs.get("dim") or (rest[0] if rest else UNKNOWN)).constant()
-    return isinstance(dim, int) and not isinstance(dim, bool) and dim > 0
-
-
-def _picks_rows(
-    run: RunState, name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
-) -> bool:
-    """Whether a function leaves as many rows as a mask, or positions of a rank's rows, say.
-
-    A forward treats each sample alone: one position for each puts its rows in another order.
-    """
-    if name in ("masked_select", *_POSITIONS_OF_SOME):
-        return True
-    along = (kwargs.get("dim") or (rest[0] if rest else UNKNOWN)).constant()
-    positions = _indices(rest, kwargs)
-    each = any(d.form in (NumberKind.RANGE, Layout.ORDER) for d in positions)
-    each |= run.frames_forward() and not any(d.ragged for d in positions)
-    return name == "index_select" and along == data.dim and bool(positions) and not each
-
-
-def _dimension_after(
-    name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
-) -> int | None:
-    """The dimension of the rows after a function that moves, adds or drops one; None for others."""
-    if name in transpositions.TRANSPOSING:
-        return transpositions.place(name, data.dim, data.ndim, rest, kwargs)
-    if name == "unsqueeze" and rest:
-        place = rest[0].constant()
-        return data.dim + (isinstance(place, int) and 0 <= place <= data.dim)
-    if name == "squeeze" and (rest or "dim" in kwargs):
-        place = (rest[0] if rest else kwargs["dim"]).constant()
-        return data.dim - (isinstance(place, int) and 0 <= place < data.dim)
-    return None
-
-
-def _moves_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
-    """Whether ``flip`` or ``roll`` moves rows of the batch among themselves."""
-    if name in ("flipud", "fliplr"):
-        return data.dim == (name == "fliplr")
-    given = [kwargs["dims"]] if "dims" in kwargs else rest[name == "roll" :]
-    dims = [dim for one in given for dims in named_dimensions((one,), {}) for dim in dims]
-    places = [dimensions.place(dim, data.ndim) for dim in dims]
-    unsure = any(isinstance(place, int) and place < -1 for place in places)
-    return not dims or data.dim in places or unsure
-
-
-def _single(made: Value) -> Value:
-    """Known to be one number."""
-    return value(*(replace(a, one_each=True) if isinstance(a, Data) else a for a in made.atoms))
-
-
-def _on_partial(run: RunState, name: str, operand: cst.BaseExpression, data: Data) -> Value:
-    if data.placement is Placement.COUNT:
-        run.demand(operand, value(data), f"{name}()")
-        return REPLICATED
-    if name in LINEAR:
-        return fresh(value(data))
-    run.demand(operand, value(data), f"{name}(), which does not commute with a sum")
-    return value(data.placed(Placement.REPLICATE))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import definition_sites, narrowing, uses
-from ddpify.understanding.arithmetic import tensor_pairs, tensors
+from ddpify.understanding.arithmetic import one_tensor, tensor_pairs
 from ddpify.understanding.batching import persistent_state
 from ddpify.understanding.language import (
     assignments,
@@ -106,7 +106,7 @@ def _unary(run: RunState, node: cst.UnaryOperation) -> Value:
         constant = operand.constant()
         if isinstance(constant, (int, float)):
             return value(Const(-constant))
-    return tensors.fresh(operand)
+    return one_tensor.fresh(operand)
 
 
 def _boolean(run: RunState, node: cst.BooleanOperation) -> Value:

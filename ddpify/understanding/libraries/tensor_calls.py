@@ -13,6 +13,7 @@ from ddpify.understanding.arithmetic import (
     across_samples,
     einsum,
     in_place,
+    one_tensor,
     patterns,
     tensor_items,
     tensor_pairs,
@@ -175,7 +176,7 @@ def gives_tuple(kwargs: Keywords) -> bool:
 def positions_of_some(run: RunState, shown: cst.BaseExpression, mask: Value) -> Value | None:
     """Those of a rank's rows, in a tuple; None where the mask is no rows."""
     rows = [d for d in mask.data if d.placement is Placement.SHARD]
-    found = value(*(tensors.found(run, shown, d.placed(Placement.SHARD)) for d in rows))
+    found = value(*(one_tensor.found(run, shown, d.placed(Placement.SHARD)) for d in rows))
     if rows:
         return value(Tup((found,)))
     whole = [a for a in mask.atoms if isinstance(a, Data) and a.form is Layout.GATHERED]

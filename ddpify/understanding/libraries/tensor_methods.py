@@ -12,6 +12,7 @@ from ddpify.understanding.arguments import argument_pairs, local_data
 from ddpify.understanding.arithmetic import (
     in_place,
     last_sizes,
+    one_tensor,
     tensor_items,
     tensor_pairs,
     tensors,
@@ -117,7 +118,7 @@ def of_tensor(  # type: ignore[no-untyped-def]
         return value(atom.placed(Placement.REPLICATE))
     if name in MOVES:
         side_effects.moved(run, node, args, kwargs)
-        return tensors.fresh(
+        return one_tensor.fresh(
             value(replace(atom, form=Layout.TENSOR) if atom.form in SEVERAL_TENSORS else atom)
         )
     if name in ("items", "keys", "values"):
