@@ -165,6 +165,46 @@ def test_a_spawned_rank_is_the_global_one_where_it_guards_files(tmp_path: Path) 
     assert f"main({local})" in text and "set_device(rank)" in text
 
 
+ELSEWHERE = """import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+
+def setup(rank, dtype):
+    dist.init_process_group("nccl", rank=rank, world_size=2)
+    return torch.device(f"cuda:{rank}")
+
+
+class Trainer:
+    def __init__(self, gpu_id, device):
+        self.gpu_id = gpu_id
+        self.model = torch.nn.Linear(2, 2).to(gpu_id)
+        self.scale = torch.ones(2).to(device)
+
+    def save(self):
+        if self.gpu_id == 0:
+            torch.save(self.model.to(self.gpu_id).state_dict(), "model.pt")
+
+
+def main(rank):
+    trainer = Trainer(rank, setup(rank, torch.float32))
+    trainer.save()
+
+
+if __name__ == "__main__":
+    mp.spawn(main, nprocs=2)
+"""
+
+
+def test_devices_that_other_functions_choose_are_of_the_local_rank(tmp_path: Path) -> None:
+    text = _fixed(ELSEWHERE, tmp_path).read_text()
+    local = 'int(os.environ["LOCAL_RANK"])'
+    assert text.count(f".to({local})") == 2
+    assert f'(f"cuda:{{{local}}}")'.replace('["LOCAL_RANK"]', "['LOCAL_RANK']") in text
+    assert "self.gpu_id = gpu_id" in text and "if self.gpu_id == 0:" in text
+    assert ".to(device)" in text and 'main(int(os.environ["RANK"]))' in text
+
+
 def test_apex_is_gone(tmp_path: Path) -> None:
     text = _fixed(APEX, tmp_path).read_text()
     assert "apex" not in text

@@ -57,8 +57,8 @@ if __name__ == "__main__":
 Unsafe: the script then needs torchrun to start it. `mp.spawn` becomes a call of the function, and
 `init_process_group` takes rank, world size and address from torchrun. The function gets the local
 rank where it is nothing but the number of a device; else the global one, which guards files and
-shares samples rightly on several nodes, too, and devices are chosen by the local one. Where other
-functions choose them with the argument, a device that is not there is an error on several nodes.
+shares samples rightly on several nodes, too, and devices are chosen by the local one, in whatever
+function or class of the file.
 
 ## When not to follow it
 Scripts for one node that users start with plain `python`.
@@ -75,15 +75,14 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Edit, Fix, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.device_numbers import device_numbers, is_number, local_rank_at
 from ddpify.lint.scripts.repairs import drop_arguments, import_of
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import INIT_GROUP, SPAWNS
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of, is_main_guard
+from ddpify.understanding.taint.sources import SPAWNED
 from ddpify.understanding.values import Function
-
-_DEVICE_CALLS = ("set_device", "to", "cuda", "device")
-_DEVICE_KEYWORDS = ("device", "device_ids", "output_device")
 
 
 @rule(
@@ -144,21 +143,23 @@ def _fix(script: Script, call: cst.Call) -> Fix | None:
 
 
 def _ranks(script: Script, spawned: cst.BaseExpression, os_name: str) -> tuple[str, list[Edit]]:
-    """What the function gets for its first argument, and where it takes the local rank instead."""
+    """What the function gets for its first argument, and where it takes the local rank instead.
+
+    Where the argument also guards files, seeds or shares samples, the global rank is right for
+    that, and each device that is chosen with it, in whatever function, takes the local one.
+    """
     local, own = (f'int({os_name}.environ["{name}"])' for name in ("LOCAL_RANK", "RANK"))
+    chosen = [node for node in device_numbers(script) if SPAWNED in script.labels(node)]
+    devices = [node for node in chosen if is_number(script, node)]
     uses = _uses(script, spawned)
-    devices = [use for use in uses if _is_device(script, use)]
-    if devices and all(use in devices or _is_dropped(script, use) for use in uses):
+    if devices and uses and all(use in devices or _is_dropped(script, use) for use in uses):
         return local, []
-    return own, [Edit(*script.positions.offsets(use), local) for use in devices]
+    texts = [(node, local_rank_at(script, node, os_name)) for node in devices]
+    return own, [Edit(*script.positions.offsets(node), text) for node, text in texts if text]
 
 
 def _uses(script: Script, spawned: cst.BaseExpression) -> list[cst.Name]:
-    """Where the spawned function names its first argument; none where that cannot be told.
-
-    Where it also guards files, seeds or shares samples, the global rank is right for that. Devices
-    that other functions choose with it are then an error on the second node, not a wrong result.
-    """
+    """Where the spawned function names its first argument; none where that cannot be told."""
     functions = [one.node for one in script.value(spawned).of(Function)]
     if len(functions) != 1 or not isinstance(functions[0], cst.FunctionDef):
         return []
@@ -167,21 +168,6 @@ def _uses(script: Script, spawned: cst.BaseExpression) -> list[cst.Name]:
     name = functions[0].params.params[0].name.value
     body = walk(functions[0].body)
     return [node for node in body if isinstance(node, cst.Name) and node.value == name]
-
-
-def _is_device(script: Script, use: cst.CSTNode) -> bool:
-    """``set_device(n)``, ``x.to(n)``, ``x.cuda(n)``, ``device_ids=[n]``."""
-    parents = script.structure.parents
-    above = parents.get(use)
-    if isinstance(above, cst.Element):
-        above = parents.get(parents.get(above, above))
-    if not isinstance(above, cst.Arg):
-        return False
-    if above.keyword is not None:
-        return above.keyword.value in _DEVICE_KEYWORDS
-    call = parents.get(above)
-    name = getattr(call.func, "attr", None) if isinstance(call, cst.Call) else None
-    return isinstance(name, cst.Name) and name.value in _DEVICE_CALLS
 
 
 def _is_dropped(script: Script, use: cst.CSTNode) -> bool:
