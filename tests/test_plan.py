@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ddpify.sizing.largest import search
 from ddpify.sizing.measuring import Measurement, measure
-from ddpify.sizing.table import plan_of, render
+from ddpify.sizing.table import plan_of, readable, render
 from tests.conftest import FIXTURES, Ddpify
 
 SCRIPT = """\
@@ -58,7 +61,7 @@ def test_a_plan_is_measured(ddpify: Ddpify, tmp_path: Path) -> None:
 def test_the_text_says_the_same(ddpify: Ddpify) -> None:
     done = ddpify("plan", FIXTURES / "functions" / "train.py", "--memory", "80")
     assert done.code == 0, done.stderr
-    assert "On GPUs of 80 GiB model and optimizer may fill 65%, 52 GiB" in done.stdout
+    assert "On GPUs of 80.0 GiB model and optimizer may fill 65%, 52.0 GiB" in done.stdout
     assert "DistributedDataParallel fits." in done.stdout
 
 
@@ -90,14 +93,16 @@ for (x,) in DataLoader(TensorDataset(torch.zeros(64, 8)), 16):
 
 
 @pytest.fixture(scope="module")
-def stepped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Measurement]:
+def stepped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Measurement]]:
     script = tmp_path_factory.mktemp("plan") / "train.py"
     script.write_text(STEP)
-    return script, measure(script, (), 300)
+    found = measure(script, (), 300)
+    yield script, found
+    found.close()
 
 
 def test_activations_are_what_backward_needs(stepped: tuple[Path, Measurement]) -> None:
-    plan = plan_of(*stepped, memory=100_000)
+    plan = plan_of(*stepped, memory=10_000)
     assert plan["batch"] == 16
     # The input, which the first layer needs, and the output of tanh, which it and the last need.
     assert plan["activations"] == 4 * 16 * (8 + 32)
@@ -106,14 +111,58 @@ def test_activations_are_what_backward_needs(stepped: tuple[Path, Measurement]) 
     rows = {row["gpus"]: row for row in plan["table"]}
     assert rows[4]["activations"] == plan["activations"] // 4
     free = 0.9 * plan["device_memory"] - rows[1]["ddp"]
-    assert rows[1]["largest_batch"] == int(free / (4 * 40))
+    assert rows[1]["largest_batch"] == int(free / (4 * 40)) == 40
+    assert rows[2]["largest_batch"] == 64  # all that there are
 
 
-def test_rows_end_where_ranks_have_no_sample(stepped: tuple[Path, Measurement]) -> None:
-    lines = render(plan_of(*stepped, memory=None)).splitlines()
-    (head,) = (n for n, line in enumerate(lines) if "largest batch" in line)
-    gpus = [line.split()[0] for line in lines[head + 1 : lines.index("", head)]]
-    assert gpus == ["1", "2", "4", "8", "16"]
+def test_batches_are_tried_without_memory(stepped: tuple[Path, Measurement]) -> None:
+    _, found = stepped
+    assert found.steps is not None
+    assert found.steps.activations(100_000) == 4 * 100_000 * (8 + 32)
+    text = render(plan_of(*stepped, memory=10_000))
+    assert "all 64" in text and "batches in a step without memory" in text
+
+
+def test_a_step_that_needs_values_is_calculated(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(STEP.replace("loss.backward", "print(loss.item())\n    loss.backward"))
+    found = measure(script, (), 300)
+    assert found.smaller == (8, 4 * 8 * (8 + 32))
+    text = render(plan_of(script, found, memory=10_000))
+    assert "calculated from what batches of 16 and 8 keep" in text and "item" in text
+    found.close()
+
+
+@pytest.mark.parametrize(("limit", "guess"), [(100, 100), (100, 3), (7, 900), (0, 12), (1, 0)])
+def test_search(limit: int, guess: int) -> None:
+    tried: list[int] = []
+
+    def fits(batch: int) -> bool:
+        tried.append(batch)
+        return batch <= limit
+
+    assert search(fits, guess) == limit
+    assert len(tried) == len(set(tried)) < 25
+
+
+def shown(plan: dict[str, Any]) -> list[str]:
+    lines = render(plan).splitlines()
+    (head,) = (n for n, line in enumerate(lines) if line.split()[:1] == ["GPUs"])
+    return [line.split()[0] for line in lines[head + 1 : lines.index("", head)]]
+
+
+def test_rows_end_where_they_say_nothing(stepped: tuple[Path, Measurement]) -> None:
+    """Where ranks have no sample each, and where what they use does not matter."""
+    assert shown(plan_of(*stepped, memory=10_000)) == ["1", "2", "4", "8", "16", "More"]
+    assert shown(plan_of(*stepped, memory=None)) == ["1", "2", "More"]
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(20, "20 B"), (1024, "1.00 KiB"), (203 << 20, "203 MiB"), (1 << 30, "1.00 GiB")],
+)
+def test_sizes_have_three_digits(size: int, text: str) -> None:
+    assert readable(size) == text
 
 
 def test_parts_on_the_host(stepped: tuple[Path, Measurement]) -> None:
@@ -127,6 +176,7 @@ def test_parts_on_the_host(stepped: tuple[Path, Measurement]) -> None:
 
 def test_activations_under_autocast(stepped: tuple[Path, Measurement]) -> None:
     found = measure(stepped[0], (), 300, "bfloat16")
+    found.close()
     # The last layer's weights are kept in bfloat16, too: the first needs no gradient of its input.
     assert found.activations == 2 * (16 * (8 + 32) + 32)
     assert (found.per_sample, found.fixed) == (2 * (8 + 32), 2 * 32)

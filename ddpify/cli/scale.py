@@ -120,8 +120,8 @@ def plan(
 ) -> None:
     """Say how much memory a GPU needs under DDP and FSDP, and which batch fits, for 1 to 512.
 
-    Runs the script twice, as one process, up to its first backward: with its own batch and with
-    half of it. Arguments after -- go to the script.
+    Runs the script as one process up to its first backward, and again without memory, to try other
+    batches. Arguments after -- go to the script.
     """
     from ddpify.sizing.measuring import measure
     from ddpify.sizing.table import as_json, plan_of, render
@@ -129,5 +129,8 @@ def plan(
     precision = mixed_precision or "float32"
     found = measure(script, context.obj or (), timeout, precision)
     given = round(memory * 2**30) if memory else None
-    planned = plan_of(script, found, given, precision, offload=offload)
+    try:
+        planned = plan_of(script, found, given, precision, offload=offload)
+    finally:
+        found.close()
     print(as_json(planned) if json_output else render(planned))

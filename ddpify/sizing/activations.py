@@ -11,12 +11,15 @@ from torch import nn
 
 
 class _Held:
-    """A tensor that autograd has saved; it lives as long as the graph does."""
+    """What autograd has saved of a tensor; it lives as long as the graph does.
+
+    It has no graph of its own: an output that an operator saves would otherwise keep itself alive.
+    """
 
     __slots__ = ("__weakref__", "tensor")
 
     def __init__(self, tensor: torch.Tensor) -> None:
-        self.tensor = tensor
+        self.tensor = tensor.detach()
 
 
 class Activations:
@@ -37,13 +40,19 @@ class Activations:
         hooks: Any = torch.autograd.graph.saved_tensors_hooks(pack, unpack)
         hooks.__enter__()
 
-    def bytes(self, models: Iterable[nn.Module]) -> int:
-        """Bytes of what is saved now, each storage once, without what the models hold anyway."""
-        own = {
-            tensor.untyped_storage().data_ptr()
-            for model in models
-            for tensor in (*model.parameters(), *model.buffers())
-        }
-        storages = (held.tensor.untyped_storage() for held in self._held)
-        sizes = {storage.data_ptr(): storage.nbytes() for storage in storages}
+    def bytes(self, held: Iterable[torch.Tensor]) -> int:
+        """Bytes of what is saved now, each storage once, without what models hold anyway."""
+        own = {_place(tensor) for tensor in held}
+        saved = [one.tensor for one in self._held]
+        sizes = {_place(tensor): tensor.untyped_storage().nbytes() for tensor in saved}
         return sum(size for place, size in sizes.items() if place not in own)
+
+
+def held_by(models: Iterable[nn.Module]) -> list[torch.Tensor]:
+    """Parameters and buffers."""
+    return [tensor for model in models for tensor in (*model.parameters(), *model.buffers())]
+
+
+def _place(tensor: torch.Tensor) -> int:
+    """The same for tensors that share memory; those without memory have a storage, too."""
+    return int(tensor.untyped_storage()._cdata)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -13,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ddpify.errors import DdpifyError
-
-_LAUNCH = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
+from ddpify.sizing.steps import Steps, environment
 
 
 @dataclass(frozen=True)
@@ -30,9 +28,12 @@ class Measurement:
         guessed: Optimizers whose states could not be measured, and were taken for Adam's.
         device_memory: Bytes of a GPU of this machine, if it has one.
         batch: Samples of the script's batches; None where it makes them by hand.
+        samples: Samples of the data set; None where it does not say.
         activations: Bytes that autograd keeps for the backward of one of them; None where the step
             failed, or took too long.
         smaller: A smaller batch and the activations of that; None where it could not be measured.
+        steps: Activations of any number of samples; None where the step was not tried without
+            memory.
     """
 
     pieces: list[list[Any]]
@@ -42,8 +43,15 @@ class Measurement:
     guessed: list[str]
     device_memory: int | None
     batch: int | None = None
+    samples: int | None = None
     activations: int | None = None
     smaller: tuple[int, int] | None = None
+    steps: Steps | None = None
+
+    def close(self) -> None:
+        """Try no more steps."""
+        if self.steps is not None:
+            self.steps.close()
 
     def activations_on(self, ranks: int) -> int | None:
         """Bytes that autograd keeps on a rank of so many, if they were measured.
@@ -75,9 +83,10 @@ class Measurement:
 def measure(
     script: Path, arguments: Sequence[str], timeout: float, precision: str = "float32"
 ) -> Measurement:
-    """Run a script as one process up to its first backward, and again with half its batch.
+    """Run a script as one process up to its first backward, and try other batches.
 
-    ``precision``: a dtype other than float32 runs the step under autocast.
+    ``precision``: a dtype other than float32 runs the step under autocast. Half the batch is
+    measured as well: on tensors without memory, or by another run of the script.
 
     Raises:
         DdpifyError: The script is not there, fails before its first batch or has none within
@@ -93,20 +102,25 @@ def measure(
             path=script,
             remedy="plan the script that trains",
         )
-    return replace(found, smaller=_smaller(run, found))
-
-
-def _smaller(run: _Run, found: Measurement) -> tuple[int, int] | None:
-    """Half the batch and its activations; None where the script needs its own number of samples."""
     if not found.batch or found.batch < 2 or not found.activations:
-        return None
+        return found
+    steps = Steps(run.command("", f"{found.batch}?"), timeout)
     half = found.batch // 2
+    if not steps.agree(found.batch, found.activations):
+        steps.close()
+        return replace(found, smaller=_smaller(run, found, half), steps=steps)
+    less = steps.activations(half)
+    return replace(found, smaller=(half, less) if less else None, steps=steps)
+
+
+def _smaller(run: _Run, found: Measurement, half: int) -> tuple[int, int] | None:
+    """Half the batch and its activations; None where the script needs its own number of samples."""
     try:
         cut = run.measured(f"{found.batch}:{half}")
     except DdpifyError:
         return None
-    fits = cut.batch == half and cut.activations and cut.activations < found.activations
-    return (half, cut.activations) if fits and cut.activations else None
+    less = cut.activations if cut.batch == half else None
+    return (half, less) if less and less < (found.activations or 0) else None
 
 
 @dataclass(frozen=True)
@@ -118,13 +132,16 @@ class _Run:
     timeout: float
     precision: str
 
+    def command(self, result: str, batch: str) -> list[str]:
+        """A run of ``child``, with what it takes."""
+        given = [result, self.precision, batch, str(self.script), *self.arguments]
+        return [sys.executable, "-m", "ddpify.sizing.child", *given]
+
     def measured(self, batch: str) -> Measurement:
         """What one run found. ``batch``: as ``child`` takes it."""
         with tempfile.TemporaryDirectory() as folder:
             result = Path(folder, "measured.json")
-            given = [str(result), self.precision, batch, str(self.script), *self.arguments]
-            command = [sys.executable, "-m", "ddpify.sizing.child", *given]
-            done = _run(command, self.timeout)
+            done = _run(self.command(str(result), batch), self.timeout)
             if not result.is_file():
                 raise _nothing(self.script, done, self.timeout)
             return Measurement(**json.loads(result.read_text()))
@@ -146,13 +163,10 @@ def _nothing(
 
 def _run(command: list[str], timeout: float) -> subprocess.CompletedProcess[str] | None:
     """The finished process; None where it took too long."""
-    kept = {name: value for name, value in os.environ.items() if name not in _LAUNCH}
-    package = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join(filter(None, [package, kept.get("PYTHONPATH")]))
     try:
         return subprocess.run(
             command,
-            env={**kept, "PYTHONPATH": path},
+            env=environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ddpify.runtime.memory import FILLED, GIB, Footprint, Piece
+from ddpify.sizing.largest import largest_batch
 from ddpify.sizing.measuring import Measurement
 
 GPUS = tuple(2**power for power in range(10))
@@ -19,6 +20,9 @@ and what fragments."""
 
 HALF = 0.5
 """Bytes of a parameter in 16 bits as a share of its own, which are 32."""
+
+NOTHING = 0.01
+"""The part of a device's memory below which it does not matter how much is used."""
 
 ASSUMED = 80 * GIB
 """Bytes of a GPU where none is there to ask, and none is given."""
@@ -55,6 +59,7 @@ def plan_of(
         "optimizer_states": held.states,
         "buffers": held.buffers,
         "batch": found.batch,
+        "samples": found.samples,
         "activations": found.activations,
         "activations_per_sample": found.per_sample,
         "precision": precision,
@@ -62,6 +67,9 @@ def plan_of(
         "device_memory_assumed": not (memory or found.device_memory),
         "offload": offload,
         "table": [row.cells() for row in rows],
+        "measured_batches": [found.batch, *(found.smaller or ())[:1]],
+        "batches_tried": dict(found.steps.tried) if found.steps else {},
+        "batches_failed": found.steps.failure if found.steps else "",
     }
 
 
@@ -100,14 +108,17 @@ class _Row:
 
         Some of a device is never a model's.
         """
-        if not self.found.per_sample:
-            return None
         fixed = self.held.replicated(self.gpus)
         if self.strategy == "fsdp":
             own, away = self.held.sharded(self.gpus, self.share), self.held.offloaded(self.share)
             fixed = away if self.offload else own
-        free = USABLE * self.size - fixed - self.found.fixed
-        return max(int(free / self.found.per_sample), 0) * self.gpus
+        samples = self.found.samples
+        most = None if samples is None else -(-samples // self.gpus)
+        own_batch = largest_batch(self.found, USABLE * self.size - fixed, most)
+        if own_batch is None:
+            return None
+        whole = own_batch * self.gpus
+        return whole if samples is None else min(whole, samples)
 
 
 def as_json(plan: dict[str, Any]) -> str:
@@ -130,46 +141,60 @@ def render(plan: dict[str, Any]) -> str:
 
 
 def readable(size: int) -> str:
-    """Bytes in the unit in which they are from 1 to 1023."""
+    """Bytes in the unit in which they are from 1 to 1023, to three digits."""
     number, units = float(size), ["B", "KiB", "MiB", "GiB", "TiB"]
-    while number >= 1023.5 and len(units) > 1:
+    while number >= 999.5 and len(units) > 1:
         number, units = number / 1024, units[1:]
-    return f"{number:.0f} B" if units[0] == "B" else f"{number:.3g} {units[0]}"
+    return f"{number:.0f} B" if units[0] == "B" else f"{number:#.3g}".rstrip(".") + f" {units[0]}"
 
 
 def _table(plan: dict[str, Any]) -> list[str]:
-    """Rows up to as many GPUs as the batch has samples, and none that repeats the one above."""
+    """The rows that say something, under their heads, and why there are no more."""
     known = plan["activations"] is not None
-    cells = [["GPUs", "DDP", "FSDP", *(["offloaded", "on the host"] if plan["offload"] else [])]]
-    cells[0] += [*(["+ activations"] if known else []), "--strategy auto"]
-    cells[0] += ["largest batch"] if plan["table"][0]["largest_batch"] is not None else []
-    shown: list[str] = []
-    for row in plan["table"]:
-        if plan["batch"] and row["gpus"] > max(plan["batch"], 1):
-            break
-        texts = [readable(row["ddp"]), readable(row["fsdp"])]
-        texts += [readable(row[name]) for name in ("offloaded", "host") if name in row]
-        texts += [readable(row["activations"])] if known else []
-        texts += [row["strategy"]]
-        texts += [] if row["largest_batch"] is None else [str(row["largest_batch"])]
-        if texts != shown:
-            cells.append([str(row["gpus"]), *texts])
-        shown = texts
+    heads = ["GPUs", "DDP", "FSDP", *(["offloaded", "on the host"] if plan["offload"] else [])]
+    heads += [*(["+ activations"] if known else []), "--strategy auto"]
+    heads += ["largest batch"] if plan["table"][0]["largest_batch"] is not None else []
+    rows, reason = _shown(plan)
+    cells = [heads, *(_texts(row, plan["samples"]) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [
+    lines = [
         "  " + "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
         for line in cells
     ]
+    return [*lines, *([f"  {reason}"] if reason else [])]
+
+
+def _shown(plan: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
+    """Rows up to the first that leaves nothing to ask, and what is so with more GPUs."""
+    rows = plan["table"]
+    for number, row in enumerate(rows[1:], 1):
+        if plan["batch"] and row["gpus"] > plan["batch"]:
+            return rows[:number], f"More GPUs have no sample each of a batch of {plan['batch']}."
+        used = row[row["strategy"]] + (row["activations"] or 0)
+        if used < NOTHING * plan["device_memory"]:
+            return rows[: number + 1], f"More GPUs fill less than {NOTHING:.0%} of each."
+    return rows, ""
+
+
+def _texts(row: dict[str, Any], samples: int | None) -> list[str]:
+    texts = [str(row["gpus"]), readable(row["ddp"]), readable(row["fsdp"])]
+    texts += [readable(row[name]) for name in ("offloaded", "host") if name in row]
+    texts += [readable(row["activations"])] if row["activations"] is not None else []
+    texts.append(row["strategy"])
+    if row["largest_batch"] is None:
+        return texts
+    batch = row["largest_batch"]
+    return [*texts, "none" if not batch else f"{'all ' if batch == samples else ''}{batch:,}"]
 
 
 def _reasons(plan: dict[str, Any]) -> list[str]:
-    size = plan["device_memory"] / GIB
+    size = readable(plan["device_memory"])
     whence = " (assumed: give --memory)" if plan["device_memory_assumed"] else ""
     needed = max(row["ddp"] for row in plan["table"])
     limit = FILLED * plan["device_memory"]
     verdict = "fits" if needed <= limit else "does not fit"
     lines = [
-        f"On GPUs of {size:g} GiB{whence} model and optimizer may fill {FILLED:.0%}, "
+        f"On GPUs of {size}{whence} model and optimizer may fill {FILLED:.0%}, "
         f"{readable(round(limit))}; activations need the rest.",
         f"DistributedDataParallel {verdict}.",
     ]
@@ -185,7 +210,19 @@ def _reasons(plan: dict[str, Any]) -> list[str]:
             "Offloaded, a rank's part lies in the host's memory (CPUOffloadPolicy of PyTorch's "
             "fully_shard, which convert does not write)."
         )
+    lines += _how_batches_were_found(plan)
     if plan["activations"] is None:
         lines.append("Activations were not measured: the first step failed, or took too long.")
     lines += [f"Not measured, taken for Adam's: the states of {g}" for g in plan["guessed"]]
     return lines
+
+
+def _how_batches_were_found(plan: dict[str, Any]) -> list[str]:
+    if plan["table"][0]["largest_batch"] is None:
+        return []
+    tried, failure = plan["batches_tried"], plan["batches_failed"]
+    if failure or not tried:
+        why = f": the step cannot be tried without memory ({failure})" if failure else ""
+        sizes = " and ".join(map(str, plan["measured_batches"]))
+        return [f"The largest batch is calculated from what batches of {sizes} keep{why}."]
+    return [f"The largest batch was found by trying {len(tried)} batches in a step without memory."]
