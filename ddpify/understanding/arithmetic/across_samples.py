@@ -267,8 +267,13 @@ def taken_by_position(
 
     All ranks take it of the rows of all.
     """
-    rows = atom.form is Layout.TENSOR and not atom.opaque
-    if not rows or not run.frames_forward() or not (run.module.editable or run.collating):
+    rows = atom.form in (Layout.TENSOR, Layout.STACKED) or atom.ragged
+    if (
+        not rows
+        or atom.opaque
+        or not run.frames_forward()
+        or not (run.module.editable or run.collating)
+    ):
         return None
     above = run.module.parents.get(node)
     written = isinstance(above, cst.AugAssign) and above.target is node  # which is judged there

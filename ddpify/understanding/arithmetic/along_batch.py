@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -13,17 +14,25 @@ import libcst as cst
 from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.forms import Layout
-from ddpify.understanding.operators.dimensions import ALONG, PICKING, REDUCING
+from ddpify.understanding.operators.dimensions import ALONG, PICKING, REARRANGING, REDUCING
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.shapes.dimensions import named_dimensions
-from ddpify.understanding.values import NO_ROWS, Data, Value, value
+from ddpify.understanding.values import NO_ROWS, Atom, Data, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 _TENSOR = ("input", "a", "arr", "x")  # how functions name the tensor that they are called on
-_PLAIN = (Layout.TENSOR, Layout.STATE)
+# Forms of rows that lie along one dimension, whichever rows they are.
+_ALONG_ONE = (
+    Layout.TENSOR,
+    Layout.STATE,
+    Layout.STACKED,
+    Layout.INTERLEAVED,
+    Layout.MASKED,
+    Layout.RAGGED,
+)
 
 
 def of_all_ranks(
@@ -44,27 +53,39 @@ def of_all_ranks(
     if any(_is_of_own_rows(data) for _, held in own[1:] for data in held.data):
         return None
     indexed = name in PICKING and len(own) == 1  # by what all ranks hold: as many as that has
-    kept = name not in REDUCING and not indexed
-    return across_samples.coupled_operands(run, node, own, rows=kept)
+    rearranged = name in REARRANGING
+    kept = rearranged or (name not in REDUCING and not indexed)
+    made = across_samples.coupled_operands(run, node, own, rows=kept)
+    return value(*map(_in_some_layout, made.atoms)) if rearranged else made
 
 
 def of_replicated(
     name: str, operands: Sequence[Operand], rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> Value | None:
     """What such a function gives of the rows of all ranks; None where it leaves their number."""
-    first, *others = (_gathered(held) for _, held in operands)
+    first, *others = (_of_all(held) for _, held in operands)
     if name not in REDUCING | PICKING or not first:
         return None
     if not all(_goes_along(name, data, rest, kwargs) for data in first):
         return None
+    if name in REARRANGING:
+        return value(*map(_in_some_layout, first))
     indices = [data for held in others for data in held]
     if name in PICKING and indices:
-        return value(*indices)
+        return value(*(replace(data, form=Layout.GATHERED) for data in indices))
     return value(*(data.placed(Placement.REPLICATE) for data in first))
 
 
-def _gathered(held: Value) -> list[Data]:
-    return [a for a in held.atoms if isinstance(a, Data) and a.form is Layout.GATHERED]
+def _in_some_layout(atom: Atom) -> Atom:
+    """Rows of all ranks, of which nothing is known but that there may be some."""
+    of_all = isinstance(atom, Data) and atom.form is Layout.GATHERED
+    return replace(atom, flat=True, opaque=True) if of_all else atom  # type: ignore[type-var]
+
+
+def _of_all(held: Value) -> list[Data]:
+    """The rows of all ranks, or the order of those."""
+    of_all = (Layout.GATHERED, Layout.PERMUTATION)
+    return [a for a in held.atoms if isinstance(a, Data) and a.form in of_all]
 
 
 def _is_of_own_rows(index: Data) -> bool:
@@ -86,7 +107,7 @@ def _is_called_on(node: cst.BaseExpression, operand: cst.BaseExpression) -> bool
 
 
 def _is_rows(data: Data) -> bool:
-    known = data.form in _PLAIN and not data.opaque
+    known = data.form in _ALONG_ONE and not data.opaque
     return data.placement is Placement.SHARD and known and data.dim != NO_ROWS
 
 

@@ -23,5 +23,7 @@ ALONG: dict[str, tuple[int, int | None]] = {
 }
 # What these give has no row for each sample where they go along the samples.
 REDUCING = frozenset("glu narrow select unflatten vecdot".split())
+# Of these, what is left may have as many rows as one of several tensors that were joined.
+REARRANGING = frozenset("glu unflatten".split())
 # What these give is as large as their index.
 PICKING = frozenset("gather index_select take_along_axis take_along_dim".split())
