@@ -1,7 +1,8 @@
 """Whether a number is used as a size alone: of a new tensor, a view, a slice or a range.
 
 A rank's own longest sequence is as good for its own rows as that of all ranks. Anything else that
-is computed with such a number makes it a part of the result.
+is computed with such a number makes it a part of the result. Numbers that a range counts up to the
+number of samples are such a result: where a sample stands in the whole batch.
 """
 
 from __future__ import annotations
@@ -16,31 +17,31 @@ _SIZED = frozenset(
     " reshape expand repeat narrow interpolate pad one_hot eye linspace tile"
     " unflatten split chunk".split()
 )
+_COUNTING = frozenset({"arange", "range", "eye", "linspace"})
 _SAME = frozenset("int item max min len ceil floor round long cpu detach tolist".split())
 
 
-def is_only_a_size(structure: Structure, node: cst.CSTNode) -> bool:
-    """Whether all that is made of an expression in its function is a size."""
-    return _is_size(structure, node, _DEEPEST)
+def is_only_a_size(structure: Structure, node: cst.CSTNode, *, of_samples: bool = False) -> bool:
+    """Whether all that is made of an expression in its function is a size.
+
+    of_samples: whether it is computed from the number of samples, which ranges may not count.
+    """
+    return _is_size(structure, node, _DEEPEST, _SIZED - _COUNTING if of_samples else _SIZED)
 
 
-def _is_size(structure: Structure, node: cst.CSTNode, left: int) -> bool:
+def _is_size(structure: Structure, node: cst.CSTNode, left: int, taking: frozenset[str]) -> bool:
     below, above = node, structure.parents.get(node)
     while above is not None:
         if isinstance(above, cst.Slice) or (
-            isinstance(above, cst.Arg) and _takes_a_size(structure.parents[above])
+            isinstance(above, cst.Arg) and _called(structure.parents[above]) in taking
         ):
             return True
         if isinstance(above, cst.Assign) and above.value is below:
-            return _are_sizes(structure, above, left)
+            return _are_sizes(structure, above, left, taking)
         if not _passes_on(structure, above):
             return False
         below, above = above, structure.parents.get(above)
     return False
-
-
-def _takes_a_size(call: cst.CSTNode) -> bool:
-    return _called(call) in _SIZED
 
 
 def _passes_on(structure: Structure, above: cst.CSTNode) -> bool:
@@ -60,7 +61,9 @@ def _called(node: cst.CSTNode) -> str:
     return name.value if isinstance(name, cst.Name) else ""
 
 
-def _are_sizes(structure: Structure, assigned: cst.Assign, left: int) -> bool:
+def _are_sizes(
+    structure: Structure, assigned: cst.Assign, left: int, taking: frozenset[str]
+) -> bool:
     """Whether the names that get a number stand for a size wherever they are read."""
     targets = [target.target for target in assigned.targets]
     names = {target.value for target in targets if isinstance(target, cst.Name)}
@@ -72,4 +75,4 @@ def _are_sizes(structure: Structure, assigned: cst.Assign, left: int) -> bool:
         for one in structure.inside(around, cst.Name)
         if one.value in names and not isinstance(structure.parents.get(one), cst.AssignTarget)
     ]
-    return all(_is_size(structure, one, left - 1) for one in reads)
+    return all(_is_size(structure, one, left - 1, taking) for one in reads)

@@ -25,9 +25,14 @@ if TYPE_CHECKING:
 _Shown = tuple[cst.BaseExpression, Data]
 
 
-def taken(rows: Data, index: cst.BaseSlice) -> Data:
-    """One sample of a batch's rows, at a position that a loop counts."""
+def taken(run: RunState, rows: Data, index: cst.BaseSlice) -> Data:
+    """One sample of a batch's rows, at a position that a loop counts.
+
+    What is computed of the position is one among the samples of all ranks.
+    """
     by = {code_of(index.value)} if isinstance(index, cst.Index) else ()
+    if isinstance(index, cst.Index) and isinstance(index.value, cst.BinaryOperation):
+        run.demand(index.value, value(replace(rows, form=Layout.PACKED)), uses.A_STATISTIC)
     return replace(rows, definition_sites=frozenset(), dim=NO_ROWS, taken_by=frozenset(by))
 
 

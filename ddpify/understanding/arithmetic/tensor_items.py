@@ -128,7 +128,7 @@ def _dimension_left(run: RunState, node: cst.Subscript, dim: int) -> int:
 
 def _takes_others(run: RunState, node: cst.Subscript) -> bool:
     """Whether an index takes some of the numbers that count rows: which, all ranks' rows say."""
-    if run.collating or run.frames_forward():
+    if run.collating or (run.frames_forward() and not run.module.editable):
         return False
     kind, index = _index_kind(run, node.slice[0].slice)
     return kind == "slice" or (kind == "index" and index.constant() is ...)
@@ -146,7 +146,7 @@ def _is_fixed(run: RunState, node: cst.Subscript) -> bool:
     first = node.slice[0].slice
     if not isinstance(first, cst.Index) or not run.frames_forward():
         return False
-    return across_samples.is_fixed(run.seen(first.value))
+    return across_samples.is_fixed(per_sample_lists.as_index(run.seen(first.value)))
 
 
 def pieces(run: RunState, rows: Value, sizes: Value) -> Value:
@@ -345,9 +345,8 @@ def _index_rows(
         return regrouped(run, node, node.value, atom)
     if tensor_pairs.beside_replicated(run, [(node.value, atom), *_positions_of_all(index, node)]):
         return replace(atom.placed(Placement.REPLICATE), form=Layout.GATHERED)
-    for numbers in (
-        d for d in index.data if d.form is NumberKind.COMPUTED and not run.frames_forward()
-    ):
+    located = not run.frames_forward() or (is_plain_batch(atom) and run.module.editable)
+    for numbers in (d for d in index.data if d.form is NumberKind.COMPUTED and located):
         assert isinstance(part_, cst.Index)
         run.demand(part_.value, value(numbers), uses.POSITIONS)
     for order in (d for d in index.data if d.form is Layout.ORDER and d.definition_sites):
@@ -375,7 +374,7 @@ def _index_rows(
     row = kind == "index" and isinstance(index.constant(), int) and not atom.opaque
     counted = bool(index.positions)
     if counted and kind == "index" and run.frames_forward() and atom.dim == 0:
-        return single_samples.taken(atom, part_)
+        return single_samples.taken(run, atom, part_)
     taken = None
     if not counted and kind in ("index", "slice"):
         taken = across_samples.taken_by_position(

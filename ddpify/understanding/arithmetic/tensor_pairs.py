@@ -324,7 +324,10 @@ def definition_sites(data: Data | None) -> frozenset[cst.BaseExpression]:
 def beside_replicated(
     run: RunState, operands: Sequence[tuple[cst.BaseExpression, Data | None]]
 ) -> bool:
-    """Whether this rank's rows meet the whole batch's: then they must be gathered as well."""
+    """Whether this rank's rows meet the whole batch's: then they must be gathered as well.
+
+    What it computes of them, such as their number, must be that of the whole batch there.
+    """
     whole = (Layout.GATHERED, NumberKind.PLACE)  # or positions among them, of which rows pick some
     if not any(d is not None and d.form in whole for _, d in operands):
         return False
@@ -333,7 +336,8 @@ def beside_replicated(
     rows = [
         (n, d) for n, d in rows if d.form is not Layout.PERMUTATION
     ]  # of all rows, on every rank
-    for expression, data in rows:
+    parts = [(n, d) for n, d in operands if d is not None and d.placement.partial]
+    for expression, data in (*rows, *parts):
         run.demand(expression, value(data), uses.ALL_ROWS)
     return bool(rows)
 

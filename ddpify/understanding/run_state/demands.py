@@ -35,7 +35,8 @@ class Demands(State):
             rows = data.placement is Placement.SHARD and data.form is Layout.TENSOR
             number = not rows or data.one_each
             own = alone and number and reader != uses.ROWS_OF_ALL
-            if own and size_uses.is_only_a_size(self.module.structure, node):
+            counts = data.placement is Placement.COUNT
+            if own and size_uses.is_only_a_size(self.module.structure, node, of_samples=counts):
                 continue  # a rank's own size does for its own rows
             if alone and reader == uses.A_CONDITION and data.placement is Placement.SHARD:
                 continue  # several rows have no truth value: something else comes here
