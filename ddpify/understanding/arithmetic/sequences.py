@@ -58,14 +58,19 @@ def call(
         if short == "pack_padded_sequence":
             _note_lengths(run, node, rows, args, kwargs)
         return value(_packed(rows))
-    batch_first = kwargs.get("batch_first") or (args[1] if len(args) > 1 else UNKNOWN)
-    padded = replace(rows.placed(rows.placement), dim=0 if batch_first.constant() is True else 1)
+    padded = replace(rows.placed(rows.placement), dim=_dim(args, kwargs))
     if short == "pad_sequence":
         return value(padded)
     told = "total_length" in kwargs or len(args) > _TOTAL_LENGTH
     if rows.form is Layout.PACKED and not told and isinstance(node, cst.Call):
         run.facts.rows.padded.setdefault(node, run.site(node))
     return value(Tup((value(padded), value(rows.placed(rows.placement)))))
+
+
+def _dim(args: list[Value], kwargs: Keywords) -> int:
+    """Along which dimension the rows lie of what is padded."""
+    batch_first = kwargs.get("batch_first") or (args[1] if len(args) > 1 else UNKNOWN)
+    return 0 if batch_first.constant() is True else 1
 
 
 def _note_lengths(
@@ -88,6 +93,8 @@ def _note_lengths(
 def _of_global_batches(run: RunState, short: str, args: list[Value], kwargs: Keywords) -> Value:
     """What is made of a batch by hand: what packs it tells along which dimension its rows lie."""
     held = replicated_tensors(args[0]) if args else []
+    if short == "pad_sequence" and any(a in run.of_all_ranks for a in args[0].atoms):
+        return value(Data(Placement.REPLICATE, dim=_dim(args, kwargs), form=Layout.GATHERED))
     if not held:
         return REPLICATED
     taken = value(Number(), *held)

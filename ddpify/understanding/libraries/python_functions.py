@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ import libcst as cst
 
 from ddpify.understanding import alternatives, narrowing, uses
 from ddpify.understanding.arguments import Keywords, argument_pairs
-from ddpify.understanding.arithmetic import across_samples
+from ddpify.understanding.arithmetic import across_samples, tensor_pairs
 from ddpify.understanding.batching import (
     collating,
     current_batch,
@@ -201,6 +201,7 @@ def _enumerate(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Va
     rows = [a for a in deep_atoms(element) if isinstance(a, Data)]
     collating.note_numbers(run, rows)
     picked = [d for d in rows if d.placement is Placement.ROWS and d.definition_sites]
+    _take_alike(run, node, made, args[:1])
     made.hold("*", value(Tup((_position(picked), element))))
     return value(made)
 
@@ -223,9 +224,23 @@ def _zip(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     if isinstance(node, cst.Call) and any(one.star for one in node.args):
         for one, held in zip(node.args, args, strict=False):  # zip(*pairs)
             run.demand_held(one.value, held, uses.POSITIONS)
+    else:
+        _take_alike(run, node, made, args)
     each = (run.iterate(_argument(node, i), a) for i, a in enumerate(args))
     made.hold("*", value(Tup(tuple(each))))
     return value(made)
+
+
+def _take_alike(
+    run: RunState, node: cst.BaseExpression, made: Instance, args: Sequence[Value]
+) -> None:
+    """Ask for the rows of all ranks where others go through those of all beside a rank's own."""
+    shown = [(_argument(node, i), per_sample_lists.rows(a)) for i, a in enumerate(args)]
+    held = tensor_pairs.held_tensors(shown)
+    if not run.collating:
+        tensor_pairs.beside_replicated(run, held)
+    if any(data is not None and data.form is Layout.GATHERED for _, data in held):
+        run.of_all_ranks.add(made)
 
 
 def _range(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
@@ -242,6 +257,8 @@ def _range(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     made = run.instance(node, run.module, "generator")
     made.each = len(counting) == len(args) == 1
     made.hold("*", _position(counting) if counting else value(_OF_ALL_ROWS))
+    if not counting:
+        run.of_all_ranks.add(made)
     return value(made)
 
 
@@ -363,6 +380,7 @@ def _map(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     made = run.instance(node, run.module, "generator")
     each = [run.iterate(node, a) for a in args[1:]]
     made.each = bool(each) and all(per_sample_lists.are_rows(one) for one in each)
+    _take_alike(run, node, made, [UNKNOWN, *args[1:]])
     made.hold("*", run.call(node, args[0], each, {}) if args else UNKNOWN)
     return value(made)
 

@@ -366,6 +366,8 @@ def _concatenated(
     inner = [a for a in deep_atoms(pieces) if isinstance(a, Data) and a.placement.local]
     if not inner:
         whole = [a for a in deep_atoms(pieces) if isinstance(a, Data)]
+        if short == "stack" and any(a in run.of_all_ranks for a in pieces.atoms):
+            return value(*(replace(a, form=Layout.GATHERED) for a in whole[:1]))
         if any(isinstance(a, Instance) and a.type == "list" for a in pieces.atoms):
             whole = [_of_positions(a) for a in whole]
         sites = frozenset(site for a in whole if a.reduced for site in a.definition_sites)
