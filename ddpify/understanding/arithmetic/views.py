@@ -36,7 +36,8 @@ def reshaped(
             replace(_kept(data, 0), form=Layout.TENSOR)
         )  # as many were taken of each sample
     if data.form is Layout.STACKED and _joins_rows(data, rest, sizes):
-        return value(_mixed_up(data))
+        told = len(sizes) > 1 and not run.frames_forward()
+        return _cut(run, data, operand) if told else value(_mixed_up(data))
     place = _place(sizes)
     if place and data.form is Layout.INTERLEAVED:
         return value(replace(_kept(data, place), form=Layout.TENSOR))  # put back behind each other
@@ -64,7 +65,8 @@ def _joins_rows(data: Data, rest: Sequence[Value], sizes: Sequence[Value]) -> bo
         return False
     if not sizes:  # flatten() and ravel()
         return not rest or rest[0].constant() in (0, ...)
-    return len(sizes) == 1 or (sizes[0].constant() == -1 and data.ndim != len(sizes))
+    wide = isinstance(sizes[-1].constant(), int)  # perhaps wider than a row, or not as wide
+    return len(sizes) == 1 or (sizes[0].constant() == -1 and (wide or data.ndim != len(sizes)))
 
 
 def _lays_out(run: RunState, data: Data, sizes: Sequence[Value]) -> bool:
