@@ -45,6 +45,31 @@ IN_LOOP = [
     "r = torch.hypot(out[:, None], inputs[None])\nloss = loss + r.mean()",
 ]
 
+ROWS_IN_OTHER_LAYOUTS = [
+    "z = torch.cat([out, targets])\nloss = loss + z.narrow(0, 0, 1).sum() + z.select(0, 1).sum()",
+    "z = out[labels > 0]\nloss = loss + z.select(0, -1).sum() if len(z) else loss",
+    "z = torch.cat([out, out]).unflatten(0, (-1, 2))\nloss = loss + z.mean(1).pow(2).mean()",
+    "z = torch.cat([out, targets]).view(-1, 8)\nloss = loss + z.mean(1).pow(2).mean()",
+    "s, i = out.sort(dim=0)\nloss = F.mse_loss(s.gather(0, i.argsort(0)), targets)",
+]
+BESIDE_ALL = [
+    "loss = loss + sum(a[: n + 1].sum() for a, n in zip(out, labels.tolist())) / len(out)",
+    "rows = [a[: n + 1] for a, n in zip(out, labels.tolist())]\n"
+    "padded = nn.utils.rnn.pad_sequence(rows, batch_first=True)\n"
+    "loss = loss + padded.pow(2).sum() / padded.numel()",
+    "o = out.cumsum(0)\nloss = F.mse_loss(torch.stack([o[i] * i for i in range(len(o))]), targets)",
+]
+COUNTED_IN_FORWARD = [
+    "h = h / torch.arange(1, len(h) + 1)[:, None]",
+    "h = h[list(range(len(h) - 1, -1, -1))] + h",
+    "h = h[np.arange(len(h))[::-1].copy()] + h",
+    "h = h[(torch.arange(len(h)) + 1) % len(h)] + h",
+    "h = torch.stack([h[len(h) - 1 - i] for i in range(len(h))]) + h",
+    "n = len(h)\nrise = torch.zeros(n, 4)\n"
+    "for k in range(1, n):\n    rise[k] = k / n\nh = h + rise",
+    "z = torch.cat([h, h * 2])\nh = F.glu(z, 0) + z[0]",
+]
+
 IN_FORWARD = [
     "h = h[labels.clamp(max=0)] + h",
     "h = h + 0.1 * h.split(1)[0]",
@@ -88,8 +113,8 @@ IN_COLLATE = [
 ]
 
 FORMS = [
-    *(("loop", lines) for lines in IN_LOOP),
-    *(("forward", lines) for lines in IN_FORWARD),
+    *(("loop", lines) for lines in (*IN_LOOP, *ROWS_IN_OTHER_LAYOUTS, *BESIDE_ALL)),
+    *(("forward", lines) for lines in (*IN_FORWARD, *COUNTED_IN_FORWARD)),
     *(("collate", lines) for lines in IN_COLLATE),
 ]
 
