@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
-from ddpify.understanding.values import UNKNOWN, Data, Instance, Number, ReplicatedTensor
+from ddpify.understanding.values import UNKNOWN, Atom, Data, Instance, Number, ReplicatedTensor
 
 _DISPLAYS = (cst.List, cst.Tuple, cst.Set)
+_COLLECTING = frozenset({"list", "tuple", "chain", "from_iterable"})
+_ADDING = frozenset({"append", "extend", "insert"})
 
 
 def refusals(plan: Plan) -> Iterator[Refusal]:
@@ -33,7 +35,7 @@ def _trained(plan: Plan, optimizer: Instance) -> Iterator[tuple[cst.Call, cst.Ba
     later = (call for call in tree.inside(tree.tree, cst.Call) if _adds(plan, call, optimizer))
     for call in (optimizer.site, *later):
         given = _given(call) if isinstance(call, cst.Call) else None
-        for node in _elements(given) if given is not None else ():
+        for node in _elements(plan, given) if given is not None else ():
             yield call, node  # type: ignore[misc]
 
 
@@ -52,23 +54,59 @@ def _given(call: cst.Call) -> cst.BaseExpression | None:
     return next(iter((*named, *first)), None)
 
 
-def _elements(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """The expressions in a display of tensors, or of groups of them."""
+def _elements(plan: Plan, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The expressions in a collection of tensors, or of groups of them, as far as it is written."""
     if isinstance(node, _DISPLAYS):
-        for element in node.elements:
-            yield from _elements(element.value)
+        parts = [element.value for element in node.elements]
     elif isinstance(node, cst.Dict):
-        for pair in node.elements:
-            key = pair.key if isinstance(pair, cst.DictElement) else None
-            if isinstance(key, cst.SimpleString) and key.evaluated_value == "params":
-                yield from _elements(pair.value)
+        parts = [pair.value for pair in node.elements if _is_of_params(pair)]
+    elif isinstance(node, cst.BinaryOperation):
+        parts = [node.left, node.right]
+    elif isinstance(node, cst.Call):
+        parts = [a.value for a in node.args] if _name(node.func) in _COLLECTING else []
     elif isinstance(node, (cst.Name, cst.Attribute)):
+        parts = _put_in(plan, node)
         yield node
+    else:
+        parts = []
+    for part in parts:
+        yield from _elements(plan, part)
+
+
+def _is_of_params(pair: cst.BaseDictElement) -> bool:
+    key = pair.key if isinstance(pair, cst.DictElement) else None
+    return isinstance(key, cst.SimpleString) and key.evaluated_value == "params"
+
+
+def _put_in(plan: Plan, listed: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What a list of this name is made with, and what is added to it by this name."""
+    held = [a for a in _values(plan, listed) if isinstance(a, Instance) and a.kind == "list"]
+    made = [one.site for one in held if isinstance(one.site, cst.List)]
+    trees = {id(one.module): one.module.structure for one in held}.values()
+    calls = (call for tree in trees for call in tree.inside(tree.tree, cst.Call))
+    added = [
+        call.args[0].value
+        for call in calls
+        if _name(call.func) in _ADDING
+        and call.args
+        and isinstance(call.func, cst.Attribute)
+        and call.func.value.deep_equals(listed)
+    ]
+    return [*made, *added]
+
+
+def _name(function: cst.BaseExpression) -> str:
+    named = function.attr if isinstance(function, cst.Attribute) else function
+    return named.value if isinstance(named, cst.Name) else ""
+
+
+def _values(plan: Plan, node: cst.BaseExpression) -> Sequence[Atom]:
+    return plan.facts.values.get(node, UNKNOWN).atoms
 
 
 def _is_tensor(plan: Plan, node: cst.BaseExpression) -> bool:
     """Whether a name stands for nothing but a tensor that all ranks hold."""
-    atoms = plan.facts.values.get(node, UNKNOWN).atoms
+    atoms = _values(plan, node)
     return bool(atoms) and all(
         isinstance(a, (Number, ReplicatedTensor)) or (isinstance(a, Data) and not a.placement.local)
         for a in atoms

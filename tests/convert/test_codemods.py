@@ -102,6 +102,18 @@ TRAINED_PAST_DDP = {
         "    penalty = F.cross_entropy(brain(a) * scale, b)\n",
         "trains a tensor that no model holds",
     ),
+    "a tensor beside a model's parameters": (
+        "scale = torch.ones(1, requires_grad=True)\n"
+        "extra = torch.optim.SGD(list(brain.parameters()) + [scale], lr=0.1)\n",
+        "    penalty = F.cross_entropy(brain(a) * scale, b)\n",
+        "trains a tensor that no model holds",
+    ),
+    "a tensor in a list that is filled": (
+        "scale = torch.ones(1, requires_grad=True)\ntrained = [*brain.parameters()]\n"
+        "trained.append(scale)\nextra = torch.optim.SGD(trained, lr=0.1)\n",
+        "    penalty = F.cross_entropy(brain(a) * scale, b)\n",
+        "trains a tensor that no model holds",
+    ),
     "a tensor that is added later": (
         "scale = torch.ones(1, requires_grad=True)\nrule.add_param_group({'params': [scale]})\n",
         "    penalty = F.cross_entropy(brain(a) * scale, b)\n",
