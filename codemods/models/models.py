@@ -8,7 +8,7 @@ import libcst as cst
 from ddpify.codemods.devices import data_parallel
 from ddpify.codemods.models import model_helpers, unowned_parameters, untrained_models
 from ddpify.codemods.models.model_names import name_of_model
-from ddpify.codemods.models.trained_models import trained_models, whole
+from ddpify.codemods.models.trained_models import trained_models, whole_models
 
 from ddpify.planning.bindings import bindings
 from ddpify.planning.edits import Edits
@@ -42,7 +42,7 @@ def _untrained(plan: Plan, trained: list[Instance]) -> list[Instance]:
     """The models that no optimizer steps, and that normalise over the batch."""
     if not plan.options.sync_batchnorm:
         return []
-    found = [whole(plan, model) for model in untrained_models.normalising(plan)]
+    found = whole_models(plan, untrained_models.normalising(plan))
     return [model for model in dict.fromkeys(found) if model not in trained]
 
 
@@ -226,7 +226,7 @@ def _optimizer_states(plan: Plan, model: Instance) -> int | None:
     """How many tensors a model's optimizer keeps for each parameter; None for 2, as Adam does."""
     for optimizer in plan.facts.optimizers:
         stepped = deep_atoms(optimizer.arguments["params"])
-        owners = [whole(plan, atom.owner) for atom in stepped if isinstance(atom, Params)]
+        owners = whole_models(plan, (atom.owner for atom in stepped if isinstance(atom, Params)))
         call = optimizer.site
         if optimizer.type == "torch.optim.SGD" and model in owners and isinstance(call, cst.Call):
             named = [a.keyword.value for a in call.args if a.keyword is not None]

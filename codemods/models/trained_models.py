@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import libcst as cst
 
 from ddpify.planning.plan import Plan
@@ -11,7 +13,6 @@ from ddpify.understanding.values import (
     UNKNOWN,
     Instance,
     Params,
-    Value,
     deep_atoms,
     value,
 )
@@ -19,33 +20,45 @@ from ddpify.understanding.values import (
 
 def trained_models(plan: Plan) -> list[Instance]:
     """The outermost models whose parameters an optimizer steps, or the script by hand."""
-    owners: list[Instance] = []
+    parts: list[Instance] = []
     for optimizer in plan.facts.optimizers:
         for atom in deep_atoms(optimizer.arguments["params"]):
             assert isinstance(atom, Params)
-            owner = whole(plan, atom.owner)
-            if owner not in owners:
-                owners.append(owner)
-    by_hand = [
-        whole(plan, model) for model in plan.facts.models if model in plan.facts.gradients.stepped
-    ]
-    return list(dict.fromkeys([*owners, *by_hand]))
+            parts.append(atom.owner)
+    by_hand = (model for model in plan.facts.models if model in plan.facts.gradients.stepped)
+    return list(dict.fromkeys(whole_models(plan, [*parts, *by_hand])))
 
 
-def whole(plan: Plan, part: Instance) -> Instance:
+def whole_models(plan: Plan, parts: Iterable[Instance]) -> list[Instance]:
+    """The models that some layers belong to, in the same order."""
+    holders = _holders(plan)
+    return [_whole(plan, holders, part) for part in parts]
+
+
+def _holders(plan: Plan) -> dict[Instance, list[Instance]]:
+    """The models of which each module is a part, in the order of making: those in a plain list
+    are none.
+    """
+    found: dict[Instance, dict[Instance, None]] = {}
+    for model in plan.facts.models:
+        held = (atom for one in model.attributes.values() for atom in one.of(Instance))
+        layers = [atom for atom in held if atom.type not in CONTAINERS]
+        for part in deep_atoms(value(*layers)):
+            if isinstance(part, Instance):
+                found.setdefault(part, {})[model] = None
+    return {part: list(models) for part, models in found.items()}
+
+
+def _whole(plan: Plan, holders: dict[Instance, list[Instance]], part: Instance) -> Instance:
     """The model that a layer belongs to."""
     current, seen = part, {part}
     while True:
-        holders = [
-            m
-            for m in plan.facts.models
-            if m not in seen and any(_registers(v, current) for v in m.attributes.values())
-        ]
-        holders = [one for one in holders if not _is_put_into(plan, one, current)]
-        if not holders:
+        around = [one for one in holders.get(current, ()) if one not in seen]
+        around = [one for one in around if not _is_put_into(plan, one, current)]
+        if not around:
             return current
         # A part that another model gets later was made for the first, if that one is used at all.
-        called = [m for m in holders if _is_called(plan, m)] or holders
+        called = [one for one in around if _is_called(plan, one)] or around
         current = current.maker if current.maker in called else called[0]
         seen.add(current)
 
@@ -61,10 +74,3 @@ def _is_put_into(plan: Plan, made: Instance, model: Instance) -> bool:
     if not isinstance(call, cst.Call) or code_of(call.func) != "setattr":
         return False
     return model in plan.facts.values.get(call.args[0].value, UNKNOWN).atoms
-
-
-def _registers(attribute: Value, part: Instance) -> bool:
-    """Whether an attribute makes a module a part of the model: a plain list does not."""
-    held = [a for a in attribute.atoms if isinstance(a, Instance)]
-    layers = [a for a in held if a.type not in CONTAINERS]
-    return part in layers or any(part in deep_atoms(value(a)) for a in layers)
