@@ -36,7 +36,7 @@ def passed(run: RunState, sources: frozenset[Instance], batch: Value) -> None:
     places: Places = frozenset(one.place for one in sources)
     for scope in _scopes(run):
         for name, held in scope.names.items():
-            if any(map(_is_part, _held_in(held))):
+            if _may_hold_parts(held) and any(map(_is_part, _held_in(held))):
                 scope.names[name] = _of_the_past(run, held, places)
 
 
@@ -49,6 +49,11 @@ def _scopes(run: RunState) -> Iterator[Scope]:
             seen.add(id(around))
             yield around
             around = around.parent
+
+
+def _may_hold_parts(held: Value) -> bool:
+    """Whether there is anything to look into: most names stand for functions and modules."""
+    return any(type(atom) in (Data, Tup, Instance) for atom in held.atoms)
 
 
 def _held_in(held: Value) -> Iterator[Atom]:
