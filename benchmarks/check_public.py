@@ -11,6 +11,7 @@ right if one of them has an expected rule at the expected line.
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
@@ -18,13 +19,16 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.public_bugs import BUGS, Planted
-from benchmarks.public_scripts import SCRIPTS, Public
+from benchmarks import more_bugs, more_scripts, public_bugs, public_scripts
+from benchmarks.public_bugs import Planted
+from benchmarks.public_scripts import Public
 from ddpify.checking import Finding, Report, check
 from ddpify.verify import warm_worker
 from ddpify.verify.launch.launcher import Worker
 
-TIMEOUT = 150
+SCRIPTS = (*public_scripts.SCRIPTS, *more_scripts.SCRIPTS)
+BUGS = public_bugs.BUGS | more_bugs.BUGS
+TIMEOUT = 240
 Key = tuple[str, str, str]
 
 
@@ -83,11 +87,7 @@ def _try_lint(public: Public, folder: Path, totals: Counter[str]) -> None:
 
 
 def _lay_out(public: Public, clone: Path, place: Path) -> None:
-    git = clone if (clone / ".git").exists() or not (clone / "repo").exists() else clone / "repo"
-    place.mkdir(parents=True)
-    command = ["git", "-C", str(git), "archive", public.commit, public.folder]
-    archive = subprocess.run(command, capture_output=True, check=True).stdout
-    subprocess.run(["tar", "x", "-C", str(place)], input=archive, check=True)
+    _export(clone, public.commit, public.folder, place)
     home = place / public.folder
     for name, text in public.stubs.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
@@ -97,6 +97,26 @@ def _lay_out(public: Public, clone: Path, place: Path) -> None:
             source = path.read_text()
             path.write_text(re.sub(pattern, text, source))
     _make_data(home)
+    if "make.py" in public.stubs:
+        subprocess.run([sys.executable, "make.py"], cwd=home, check=True)
+
+
+def _export(clone: Path, commit: str, folder: str, place: Path) -> None:
+    """Write the files of ``folder`` at ``commit``; a snapshot may lack its largest files."""
+    repository = clone if (clone / ".git").exists() else clone / "repo"
+    git = ["git", "-C", str(repository)]
+    listed = subprocess.run([*git, "ls-tree", "-r", "-z", commit, folder], capture_output=True,
+                            text=True, check=True).stdout  # fmt: skip
+    blobs = [entry.split("\t") for entry in listed.split("\0") if "blob" in entry]
+    names = "".join(f"{head.split()[2]}\n" for head, _ in blobs).encode()
+    data = io.BytesIO(subprocess.run([*git, "cat-file", "--batch"], input=names,
+                                     capture_output=True, check=True).stdout)  # fmt: skip
+    for _, path in blobs:
+        kind = data.readline().split()
+        if kind[-1] != b"missing":
+            (place / path).parent.mkdir(parents=True, exist_ok=True)
+            (place / path).write_bytes(data.read(int(kind[2])))
+            data.readline()
 
 
 def _make_data(home: Path) -> None:
