@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,7 @@ OTHER = (
     ("--batch", "per-rank", "--scale-lr", "linear"), ("--batch", "per-rank", "--scale-lr", "sqrt"),
     ("--strategy", "fsdp", "--mixed-precision", "bfloat16"),
 )  # fmt: skip
+DEADLINE = 300.0
 ON_CUDA = ("hardcoded_cuda",)
 
 
@@ -69,8 +71,10 @@ def _try(
             totals["refused"] += 1
             print(f"refused {name} {' '.join(options)}: {done.stderr.splitlines()[:1]}", flush=True)
             return
+        for module in (FIXTURES / name).glob("*.py"):
+            shutil.copy(module, folder)
         for size in (1, 2, 3):
-            word = _judged(options, original, runs.run(out, size, beside=FIXTURES / name))
+            word = _judged(options, original, runs.run(out, size, deadline=DEADLINE))
             totals[word.partition(":")[0]] += 1
             if not word.startswith("right"):
                 print(f"{name} {' '.join(options)} at {size}: {word}", flush=True)
@@ -85,7 +89,8 @@ def _judged(options: tuple[str, ...], original: Training, run: Training) -> str:
             for rank in run.ranks[1:]:
                 assert_same_steps(run.ranks[0].steps, rank.steps, "a rank")
     except AssertionError as error:
-        return f"WRONG: {str(error).splitlines()[0][:200]}"
+        lines = str(error).splitlines()
+        return f"WRONG: {lines[0][:200]} {lines[-1][:200] if lines[1:] else ''}"
     return "right"
 
 
