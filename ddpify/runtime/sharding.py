@@ -13,11 +13,13 @@ from typing import Any, cast
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from ddpify.runtime.accumulation import accumulation
 from ddpify.runtime.adoption import load_full_values, watch_optimizers
 from ddpify.runtime.dtensor import full_tensors, is_dtensor
 from ddpify.runtime.dtensor_dispatch import read_as_full
+from ddpify.runtime.inputs import mapped
 from ddpify.runtime.plain import unsharded
 from ddpify.runtime.process import world_size
 from ddpify.runtime.replication import AveragedGradients
@@ -58,7 +60,7 @@ def shard_model(sharding: Sharding, fill: Callable[[nn.Module], None] | None = N
     _shard_units(sharding)
     units = sharding.unit_of()
     for module in model.modules():
-        _make_enterable(units[module], module)
+        _make_enterable(units[module], module, sharding.dtype)
         load_full_values(module)
     if fill is not None:
         fill(model)
@@ -93,10 +95,9 @@ def _check_layers(model: nn.Module) -> None:
 def _shard_units(sharding: Sharding) -> None:
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
-    scalars = {p for p in sharding.model.parameters() if p.dim() == 0}
-    # They have no rows to divide: every rank holds them.
-    kept: dict[str, Any] = {"ignored_params": scalars} if scalars else {}
-    AveragedGradients([p for p in scalars if p.requires_grad])
+    whole = _kept_whole(sharding)
+    kept: dict[str, Any] = {"ignored_params": set(whole)} if whole else {}
+    AveragedGradients([p for p in whole if p.requires_grad])
     for unit in sharding.units:
         plain: Any = type(unit)
         if sharding.prepare is not None:
@@ -105,9 +106,32 @@ def _shard_units(sharding: Sharding) -> None:
             if not is_dtensor(parameter):
                 # In memory, not in value: FSDP cuts rows out of it.
                 parameter.data = parameter.data.contiguous()
-        fully_shard(unit, **sharding.options, **kept)
+        fully_shard(unit, **_options_of(unit, sharding), **kept)
         unit.__class__ = _sharded_class(cast(Any, type(unit)), plain, unit is sharding.model)
         register_fsdp_forward_method(unit, "ddpify_enter")
+
+
+def _kept_whole(sharding: Sharding) -> list[nn.Parameter]:
+    """Parameters that every rank holds, in the model's order, which is that of all ranks.
+
+    Scalars, which have no rows to divide; in a narrower dtype also those of BatchNorm, which
+    computes with its running statistics, and they are wide.
+    """
+    normalising = sharding.dtype is not None
+    norms = [m for m in sharding.model.modules() if normalising and isinstance(m, _BatchNorm)]
+    inside = {p for norm in norms for p in norm.parameters()}
+    return [p for p in sharding.model.parameters() if p.dim() == 0 or p in inside]
+
+
+def _options_of(unit: nn.Module, sharding: Sharding) -> dict[str, Any]:
+    """``fully_shard``'s options for one unit.
+
+    In a narrower dtype the whole model gives float32, so that loss functions get it.
+    """
+    policy = sharding.options.get("mp_policy")
+    if policy is None or unit is not sharding.model:
+        return sharding.options
+    return {**sharding.options, "mp_policy": replace(policy, output_dtype=torch.float32)}
 
 
 @functools.cache
@@ -129,18 +153,22 @@ def _sharded_class(fsdp: Any, plain: Any, whole: bool) -> Any:
     return type(plain.__name__, (ShardedModule, fsdp), attributes)
 
 
-def _make_enterable(unit: Any, module: nn.Module) -> None:
+def _make_enterable(unit: Any, module: nn.Module, dtype: torch.dtype | None) -> None:
     """Let a layer be called past the forward of its unit: that gathers the unit for it.
 
-    FSDP itself gathers parameters in a unit's forward alone.
+    FSDP itself gathers parameters, and casts what is computed with them, in a unit's forward alone.
     """
     own = next((name for name, p in module._parameters.items() if is_dtensor(p)), None)
     if own is None or module is unit:
         return
     plain = module.forward
 
+    def narrowed(x: torch.Tensor) -> torch.Tensor:
+        return x if dtype is None or not x.is_floating_point() else x.to(dtype)
+
     @functools.wraps(plain)
     def forward(*inputs: Any, **kwargs: Any) -> Any:
+        inputs, kwargs = mapped(inputs, narrowed), mapped(kwargs, narrowed)
         if not is_dtensor(module._parameters[own]):
             return plain(*inputs, **kwargs)
         return unit.ddpify_enter(plain, *full_tensors(inputs), **full_tensors(kwargs))

@@ -34,6 +34,12 @@ class Sharding:
     added: dict[nn.Module, set[str]] = field(default_factory=dict)
 
     @property
+    def dtype(self) -> torch.dtype | None:
+        """What parameters are gathered and computed with in, if not their own dtype."""
+        policy = self.options.get("mp_policy")
+        return policy.param_dtype if policy is not None else None
+
+    @property
     def units(self) -> list[nn.Module]:
         """Blocks first, the model last."""
         return [*self.blocks, self.model]
