@@ -103,7 +103,7 @@ def run_job(job: dict[str, Any], rank: int) -> dict[str, Any]:
     records = Path(job["records"])
     for number, name in ((1, "stdout"), (2, "stderr")):
         redirect(number, str(records / f"{name}-{rank}.txt"), os.O_WRONLY | os.O_CREAT)
-    torch.set_default_dtype(torch.float64)
+    torch.set_default_dtype(torch.float64 if job["double"] else torch.float32)
     remove_chance()
     if job["cuda_on_cpu"]:
         from tests.cuda_on_cpu import redirect_cuda_to_cpu
