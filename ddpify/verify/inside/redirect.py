@@ -13,6 +13,7 @@ from ddpify.verify.inside.patching import answer, current_gpu, devices, faked, r
 
 _NAME = "CPU in place of a GPU"
 _MEMORY = 16 << 30
+_GPU = torch.device("cuda")  # made before devices that a script makes become the CPU
 _NOTHING = [
     "synchronize",
     "empty_cache",
@@ -101,7 +102,7 @@ def _accelerator(devices: int, set_device: Any) -> None:
 
         replace(torch.accelerator, name, stand_in)
 
-    answered("current_accelerator", lambda *args, **kwargs: torch.device("cpu"), None)
+    answered("current_accelerator", _GPU, None)
     answered("is_available", True, False)
     answered("device_count", devices, 0)
     answered("current_device_index", lambda: current_gpu[0], 0)

@@ -83,7 +83,9 @@ class Sinks:
         self._sink("decision", at, key, origins, str(result))
 
     def _watch(self, owner: Any, name: str, kind: str) -> None:
-        real: Callable[..., Any] = getattr(owner, name)
+        real: Callable[..., Any] | None = getattr(owner, name, None)
+        if real is None:  # a folder of the logger's name, as wandb makes, imports as a module, too
+            return
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if kind == "save":

@@ -30,7 +30,10 @@ def install(rank: int, world_size: int, forget: Callable[[], None]) -> None:
         if not nprocs:
             raise SystemExit("the script starts one process for each GPU, and there is none")
         if nprocs != world_size:
-            raise SystemExit(f"the script starts {nprocs} processes: use --nproc {nprocs}")
+            raise SystemExit(
+                f"the script starts {nprocs} processes, by its options or one for each GPU: "
+                f"use --nproc {nprocs}"
+            )
         if rank:
             forget()
         fn(rank, *args)
