@@ -52,7 +52,7 @@ def _try(public: Public, folder: Path, worker: Worker, totals: Counter[str]) -> 
     with tempfile.TemporaryDirectory() as place:
         home = Path(place) / "copy" / public.folder
         clone = folder / public.repository.replace("/", "+")
-        _lay_out(public, clone, Path(place) / "copy")
+        lay_out(public, clone, Path(place) / "copy")
         right = _checked(public, home, worker)
         known = {_key(one) for one in right.findings}
         totals.update(scripts=1, alarms=len(known))
@@ -74,7 +74,7 @@ def _try(public: Public, folder: Path, worker: Worker, totals: Counter[str]) -> 
 def _try_lint(public: Public, folder: Path, totals: Counter[str]) -> None:
     with tempfile.TemporaryDirectory() as place:
         home = Path(place) / "copy" / public.folder
-        _lay_out(public, folder / public.repository.replace("/", "+"), Path(place) / "copy")
+        lay_out(public, folder / public.repository.replace("/", "+"), Path(place) / "copy")
         known = _lint(home)
         for bug in BUGS[public.name]:
             before = {name: (home / name).read_text() for name, *_ in bug.edits}
@@ -86,7 +86,8 @@ def _try_lint(public: Public, folder: Path, totals: Counter[str]) -> None:
                 (home / name).write_text(text)
 
 
-def _lay_out(public: Public, clone: Path, place: Path) -> None:
+def lay_out(public: Public, clone: Path, place: Path) -> None:
+    """Write the script's folder into ``place``, made to run on drawn data."""
     _export(clone, public.commit, public.folder, place)
     home = place / public.folder
     for name, text in public.stubs.items():

@@ -108,7 +108,8 @@ BUGS: dict[str, tuple[Planted, ...]] = {
                 r"if True:\n\1torch.save", "torch.save("),
         shown("meters not synchronised", (("engine.py", _METERS, r"\1pass"),), ""),
         Planted("buffers of their own", (("main.py",
-                r"(Parallel\(\s*model, device_ids=\[args\.gpu\])", r"\1, broadcast_buffers=False"),),
+                r"(Parallel\(\s*model, device_ids=\[args\.gpu\])",
+                r"\1, broadcast_buffers=False"),),
                 ("DDP312",), "DistributedDataParallel("),
     ),
     "xcit": (
