@@ -53,13 +53,16 @@ _EXAMPLES_COMMIT = "77f55b912142e11fcfdf5b530231fb9c52f181e8"
 def _gan(name: str) -> Public:
     return Public(f"PyTorch-GAN {name}", "eriklindernoren/PyTorch-GAN", _GAN_COMMIT, f"{name}.py",
                   ("--n_epochs", "1", "--batch_size", "16", "--sample_interval", "3"),
-                  folder=f"implementations/{name}", setup=_DATASETS, stubs=_drawn(104),
+                  folder=f"implementations/{name}",
+                  setup=(*_DATASETS, ("*", r"mnist_loader", "dataloader"),
+                         ("*", r"\.data\[0\]", ".item()")), stubs=_drawn(104),
                   steps=0)  # fmt: skip
 
 
 def _tutorial(name: str, folder: str) -> Public:
     shrunk = (("*", r"num_epochs = \d+", "num_epochs = 2"),
-              ("*", r"batch_size = \d+", "batch_size = 16"), ("*", r"\(i\+1\) % \d+", "(i+1) % 2"))  # fmt: skip
+              ("*", r"batch_size = \d+", "batch_size = 16"),
+              ("*", r"\(i\+1\) % \d+", "(i+1) % 2"))  # fmt: skip
     return Public(f"pytorch-tutorial {name}", "yunjey/pytorch-tutorial", _TUTORIAL_COMMIT,
                   "main.py", (), folder=f"tutorials/{folder}/{name}",
                   setup=(*_DATASETS, *shrunk), stubs=_drawn(104), steps=0)  # fmt: skip

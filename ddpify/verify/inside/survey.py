@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
@@ -15,6 +15,7 @@ from ddpify.verify.inside.fingerprint import is_divided
 
 MAX_ELEMENTS = 1 << 20
 Setting = bool | int | float | str
+_T = TypeVar("_T")
 
 
 @dataclass
@@ -63,23 +64,41 @@ def survey(parameters: list[torch.Tensor], folder: str) -> Survey:
     modules = [item for item in gc.get_objects() if issubclass(type(item), torch.nn.Module)]
     inner = {id(child) for module in modules for child in module.children()}
     roots = [module for module in modules if id(module) not in inner]
-    optimized = set(map(id, parameters))
+    optimized = {id(parameter): at for at, parameter in enumerate(parameters)}
     found = Survey()
     others: dict[int, torch.nn.Module] = {}
+    trained: list[tuple[int, int, torch.nn.Module]] = []
     for root in roots:
         held = {id(parameter): _plain(name) for name, parameter in root.named_parameters()}
         found.names = {**held, **found.names}
-        if optimized & held.keys():
-            found.buffers |= {_plain(name): buffer for name, buffer in root.named_buffers()}
-            found.layers |= {_plain(name): layer for name, layer in root.named_modules() if name}
+        if optimized.keys() & held.keys():
+            first = min(optimized[key] for key in held if key in optimized)
+            trained.append((first, len(held), root))
         elif held and not any(map(is_divided, root.parameters())):
             others[id(root)] = root
+    for *_, root in sorted(trained, key=lambda one: one[:2]):
+        found.buffers |= _apart(found.buffers, root.named_buffers())
+        found.layers |= _apart(found.layers, root.named_modules())
     plain = BatchNorm.forward
     found.batch_norm = any(getattr(type(item), "forward", None) is plain for item in modules)
     for name, value in _named(folder):
         if id(value) in others:
             found.others[name] = others.pop(id(value))
     return found
+
+
+def _apart(known: dict[str, _T], named: Iterable[tuple[str, _T]]) -> dict[str, _T]:
+    """``named`` without the model itself and what is known. Of several models under one optimizer,
+    the names of a later one that an earlier one has, too, are marked."""
+    new: dict[str, _T] = {}
+    values = {id(value) for value in known.values()}
+    for name, value in named:
+        if name and id(value) not in values:
+            plain = _plain(name)
+            while plain in known or plain in new:
+                plain += "'"
+            new[plain] = value
+    return new
 
 
 def state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
