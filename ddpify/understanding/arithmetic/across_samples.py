@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
+from ddpify.understanding.arithmetic import parts_of_rows
 from ddpify.understanding.arithmetic.tensor_dimensions import (
     KEEPING_DIMENSIONS,
     ORDERING,
@@ -64,8 +65,8 @@ def along_samples(
 
     Means and sums are left to the reductions over ranks.
     """
-    if name in PARTING and _parts_rows(data, rest, kwargs) and _are_told_apart(run, node):
-        return of_all_rows(run, operand, data)
+    if name in PARTING and parts_of_rows.parts(data, rest, kwargs):
+        return parts_of_rows.of_all(run, node, operand, data)
     unsure = may_mix_rows(name, data, rest, kwargs)
     if name in SUMMING:
         unknown = unsure and run.collating
@@ -85,24 +86,6 @@ def along_samples(
     if name in ORDERING:
         return _in_order(run, name, operand, data)
     return of_all_rows(run, operand, data, pair=name in PAIRS)
-
-
-def _parts_rows(data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
-    """Whether ``split`` and its like part the samples of one tensor; several may lie in others."""
-    given = kwargs.get("dim") or kwargs.get("axis") or (rest[1] if len(rest) > 1 else None)
-    along = 0 if given is None else dimensions.place(given.constant(), data.ndim)
-    return along == data.dim and data.form is Layout.TENSOR and not data.opaque
-
-
-def _are_told_apart(run: RunState, node: cst.BaseExpression) -> bool:
-    """Whether single ones of several parts are used: ``x.chunk(2)[0]``, ``a, b = x.chunk(2)``."""
-    above = run.module.parents.get(node)
-    if isinstance(above, cst.Subscript):
-        return above.value is node
-    several = (cst.Tuple, cst.List)
-    return isinstance(above, cst.Assign) and any(
-        isinstance(t.target, several) for t in above.targets
-    )
 
 
 def _all_rows(data: Data) -> Value:

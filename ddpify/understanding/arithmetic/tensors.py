@@ -14,6 +14,7 @@ from ddpify.understanding.arithmetic import (
     across_samples,
     along_batch,
     booleans,
+    parts_of_rows,
     sequences,
     several_operands,
     single_samples,
@@ -196,7 +197,7 @@ def _function(
     alone = [(n, d) for n, d in data if d.dim == NO_ROWS]
     data = alone or data  # what meets a single sample is that sample's
     if not data:
-        return on_replicated(name, operands, rest, kwargs)
+        return on_replicated(run, node, name, operands, rest, kwargs)
     if name in WRITING_BY_INDEX and (
         not operands[0][1].data or several_operands.place(node, operands, operands[0][0])
     ):
@@ -392,12 +393,19 @@ def _counted_by(node: cst.BaseExpression, operand: cst.BaseExpression, result: V
 
 
 def on_replicated(
-    name: str, operands: list[Operand], rest: Sequence[Value], kwargs: Mapping[str, Value]
+    run: RunState,
+    node: cst.BaseExpression,
+    name: str,
+    operands: list[Operand],
+    rest: Sequence[Value],
+    kwargs: Mapping[str, Value],
 ) -> Value:
     """The same for replicated values: rows stay rows, unless the function adds them up."""
     reduced = [a for _, v in operands for a in v.atoms if isinstance(a, Data)]
     if not reduced or (name == "detach" and reduced[0].form is not Layout.GATHERED):
         return REPLICATED
+    if name in PARTING and parts_of_rows.parts(reduced[0], rest, kwargs):
+        return parts_of_rows.of_gathered(run, node, reduced[0])
     number = replace(
         reduced[0].placed(Placement.REPLICATE),
         definition_sites=reduced[0].definition_sites,

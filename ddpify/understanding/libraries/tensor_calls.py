@@ -143,7 +143,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
     if not involved:
         for shown, held in operands:
             run.demand(shown, per_sample_lists.numbers(held), uses.POSITIONS)
-        return _on_replicated(name, short, operands, args[1:], kwargs)
+        return _on_replicated(run, node, (name, short), operands, args[1:], kwargs)
     written = [a for a in operands[0][1].data if a.placement is Placement.SHARD]
     for data in written if len(written) == len(operands[0][1].atoms) else ():
         changed = in_place.changed(run, node, short, operands, data, args[1:], kwargs)
@@ -255,12 +255,18 @@ def _of_a_list(
 
 
 def _on_replicated(  # type: ignore[no-untyped-def]
-    name: str, short: str, operands: list[tuple[cst.BaseExpression, Value]], rest, kwargs
+    run: RunState,
+    node: cst.BaseExpression,
+    names: tuple[str, str],
+    operands: list[tuple[cst.BaseExpression, Value]],
+    rest,
+    kwargs,
 ) -> Value:
-    """A function of what all ranks hold."""
+    """A function of what all ranks hold; ``names`` are its full one and its last part."""
+    name, short = names
     reduced = [a for _, v in operands for a in deep_atoms(v) if isinstance(a, Data)]
     if reduced and any(isinstance(a, Data) for a in operands[0][1].atoms):
-        return tensors.on_replicated(short, operands, rest, kwargs)
+        return tensors.on_replicated(run, node, short, operands, rest, kwargs)
     if reduced and short in tensors.WRITING_BY_INDEX:  # as large as what is written into
         return value(reduced[0].placed(Placement.REPLICATE))
     if reduced:

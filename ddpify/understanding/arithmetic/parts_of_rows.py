@@ -1,0 +1,45 @@
+"""What ``chunk``, ``split`` and their like make of the samples of a batch in a forward.
+
+The parts of a rank's own samples are no parts of the whole batch: they are as many, but others. So
+the parts are those of all ranks' samples, and lie in a list as those of any list do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding import uses
+from ddpify.understanding.forms import Form
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import dimensions
+from ddpify.understanding.values import Data, Value, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.run_state import RunState
+
+
+def parts(data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether ``split`` and its like part the samples of one tensor; several may lie in others."""
+    given = kwargs.get("dim") or kwargs.get("axis") or (rest[1] if len(rest) > 1 else None)
+    along = 0 if given is None else dimensions.place(given.constant(), data.ndim)
+    return along == data.dim and data.form in (Form.TENSOR, Form.GATHERED) and not data.opaque
+
+
+def of_all(run: RunState, node: cst.BaseExpression, rows: cst.BaseExpression, data: Data) -> Value:
+    """The parts of the samples of all ranks, which ``rows`` are to be gathered for."""
+    if run.collating:
+        run.mixes(rows, data)
+    run.demand(rows, value(data), uses.A_STATISTIC)
+    return of_gathered(run, node, data)
+
+
+def of_gathered(run: RunState, node: cst.BaseExpression, data: Data) -> Value:
+    """The parts of samples that are those of all ranks already."""
+    part = replace(data.placed(Placement.REPLICATE), form=Form.GATHERED, dim=data.dim, flat=True)
+    made = run.instance(node, run.module, "list")
+    run.put(made, "*", value(replace(part, ndim=data.ndim)))
+    return value(made)
