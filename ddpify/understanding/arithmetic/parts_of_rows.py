@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import dimensions
+from ddpify.understanding.shapes import bounds, dimensions
 from ddpify.understanding.values import Data, Value, value
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def parts(data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> boo
     """Whether ``split`` and its like part the samples of one tensor; several may lie in others."""
     given = kwargs.get("dim") or kwargs.get("axis") or (rest[1] if len(rest) > 1 else None)
     along = 0 if given is None else dimensions.place(given.constant(), data.ndim)
-    return along == data.dim and data.form in (Form.TENSOR, Form.GATHERED) and not data.opaque
+    return along == data.dim and data.form in (Layout.TENSOR, Layout.GATHERED) and not data.opaque
 
 
 def of_all(run: RunState, node: cst.BaseExpression, rows: cst.BaseExpression, data: Data) -> Value:
@@ -38,8 +38,10 @@ def of_all(run: RunState, node: cst.BaseExpression, rows: cst.BaseExpression, da
 
 
 def of_gathered(run: RunState, node: cst.BaseExpression, data: Data) -> Value:
-    """The parts of samples that are those of all ranks already."""
-    part = replace(data.placed(Placement.REPLICATE), form=Form.GATHERED, dim=data.dim, flat=True)
+    """The parts of samples that are those of all ranks already; so are the numbers of them."""
+    if isinstance(node, cst.Call):
+        bounds.count_sizes(run, [given.value for given in node.args])
+    part = replace(data.placed(Placement.REPLICATE), form=Layout.GATHERED, dim=data.dim, flat=True)
     made = run.instance(node, run.module, "list")
     run.put(made, "*", value(replace(part, ndim=data.ndim)))
     return value(made)

@@ -20,7 +20,7 @@ from ddpify.understanding.batching import (
     per_sample_lists,
     ragged_samples,
 )
-from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
+from ddpify.understanding.forms import Layout, NumberKind, SEVERAL_TENSORS
 from ddpify.understanding.libraries import full_data_batches, instances, lookup_by_name, sorting
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
@@ -153,6 +153,9 @@ def _sum(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         if numbers:
             run.demand(node, numbers, "sum()")
             continue
+        if isinstance(atom, Data) and (atom.form is Layout.PIECES or atom.dim > 0):
+            results.append(value(_added_tensors(atom)))
+            continue
         if isinstance(atom, Data):
             rows = atom.placement is Placement.SHARD
             added = atom.placed(Placement.SUM if rows else atom.placement)
@@ -169,12 +172,21 @@ def _sum(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     return join(*results) if results else REPLICATED
 
 
+def _added_tensors(several: Data) -> Data:
+    """The sum of several tensors with rows, or of what lies before the dimension of the rows."""
+    left = replace(several, form=Layout.TENSOR, definition_sites=frozenset())
+    if several.form is Layout.PIECES:
+        return left
+    return replace(left, dim=several.dim - 1, ndim=max(several.ndim - 1, 0))
+
+
 def _as_sum(part: Data) -> Data:
     """What several such values add up to: numbers of rows are still numbers of rows.
 
     Of means with denominators of their own, each is reduced by itself.
     """
-    form = part.form if part.placement is Placement.COUNT else Layout.TENSOR
+    kept = part.placement is Placement.COUNT or part.form is Layout.GATHERED
+    form = part.form if kept else Layout.TENSOR
     opaque, one_each = part.opaque, part.one_each
     definition_sites = part.definition_sites if part.placement is Placement.ROWS else frozenset()
     added = replace(part.placed(part.placement), opaque=opaque, form=form, one_each=one_each)

@@ -68,7 +68,6 @@ _FILLED = frozenset("zeros ones empty".split())
 _OF_PAIRS = frozenset("triu_indices tril_indices".split())
 _NUMPYS_OF_A_SIZE = _OF_A_SIZE | frozenset("repeat_interleave tile reshape broadcast_to".split())
 _BY_PATTERN = frozenset({"einops.rearrange", "einops.reduce", "einops.repeat"})
-_CUTTING = frozenset("split chunk narrow tensor_split".split())
 _TYPED = frozenset("Tensor FloatTensor DoubleTensor LongTensor IntTensor BoolTensor".split())
 _COUNTING = frozenset({"arange", "eye", "linspace", "logspace"})
 _FROM_LISTS = frozenset(
@@ -88,10 +87,11 @@ def tensor_function(  # type: ignore[no-untyped-def]
     if by_pattern is not None:
         return by_pattern
     operands = argument_pairs(node, args, kwargs)
-    if short in _CUTTING and operands and _is_of_all(operands[0][1]):
+    if short == "narrow" and operands and _is_of_all(operands[0][1]):
         bounds.count_sizes(run, [shown for shown, _ in operands[1:]])
         return value(*operands[0][1].of(Data))
-    if short == "split" and len(operands) > 1 and tensor_sizes.counts(operands[1][1]):
+    counted = short == "split" and len(operands) > 1 and tensor_sizes.counts(operands[1][1])
+    if counted and not _is_of_all(operands[0][1]):
         return tensor_items.pieces(run, operands[0][1], operands[1][1])
     if short == "split" and len(operands) > 1:
         tensor_items.cut_by_global_batches(run, *operands[:2])

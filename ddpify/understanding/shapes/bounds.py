@@ -101,6 +101,8 @@ def count_sizes(run: RunState, sizes: Iterable[cst.BaseExpression]) -> None:
 def _counting(run: RunState, size: cst.BaseExpression) -> list[cst.BaseExpression]:
     """The number of rows in what is computed with it: ``len(x)`` of ``len(x) // 2 + 1``."""
     counts = any(data.placement is Placement.COUNT for data in run.seen(size).data)
+    if isinstance(size, (cst.List, cst.Tuple)):
+        return [part for one in size.elements for part in _counting(run, one.value)]
     if counts or not isinstance(size, cst.BinaryOperation):
         return [size]
     return [*_counting(run, size.left), *_counting(run, size.right)]
