@@ -37,6 +37,28 @@ class Loop:
 
 
 @dataclass(eq=False, repr=False, slots=True)
+class Rounds:
+    """What the rounds of one loop over samples do to objects, in all passes."""
+
+    loop: cst.CSTNode
+    made: set[Instance] = field(default_factory=set)  # by a round, for itself
+    changed: set[object] = field(default_factory=set)  # containers, and attributes of objects
+    read: set[object] = field(default_factory=set)
+    asked: bool = False  # whether they depend on each other
+
+    @property
+    def depend(self) -> bool:
+        """Whether a round reads what another one changes."""
+        return not self.changed.isdisjoint(self.read)
+
+    def note(self, places: set[object], place: object) -> bool:
+        """Add to ``changed`` or ``read``; whether that is another answer than was given."""
+        before = self.depend
+        places.add(place)
+        return self.asked and not before and self.depend
+
+
+@dataclass(eq=False, repr=False, slots=True)
 class Frame:
     """One call in progress."""
 

@@ -15,7 +15,13 @@ import libcst as cst
 from ddpify.stack import roomy
 from ddpify.understanding import definition_sites
 from ddpify.understanding.arguments import local_data
-from ddpify.understanding.batching import carried_values, collating, current_batch, handmade_batches
+from ddpify.understanding.batching import (
+    carried_values,
+    collating,
+    current_batch,
+    earlier_samples,
+    handmade_batches,
+)
 from ddpify.understanding.budget import Exhausted
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Facts
@@ -158,6 +164,8 @@ class Interpreter(RunState):
         result = expressions.evaluate(self, node)
         if self.collating:
             result = collating.whole(self, node, result)
+        if self.rounds and isinstance(node, (cst.Name, cst.Attribute)):
+            earlier_samples.read_containers(self, node, result)
         choices = self.choices
         # Most runs have decided nothing yet, and asking a dictionary for a node is not cheap.
         if choices.batches:

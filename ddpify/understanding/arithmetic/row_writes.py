@@ -13,7 +13,7 @@ import libcst as cst
 
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import loop_indices, tensor_pairs
-from ddpify.understanding.batching import per_sample_lists
+from ddpify.understanding.batching import earlier_samples, per_sample_lists
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
@@ -43,7 +43,7 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
         _write_together(run, target, owner)
         return
     rows = [data for data in owner.data if _has_rows(data)]
-    if rows and not is_at_own_rows(run, target):
+    if rows and (not is_at_own_rows(run, target) or earlier_samples.is_written_of(run, target)):
         for data in rows:
             write_into_all(run, target, data)
     elif rows:

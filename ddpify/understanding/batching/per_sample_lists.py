@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
+from ddpify.understanding.batching import earlier_samples
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds
@@ -33,6 +34,8 @@ def is_of_each(
     numbers are computed of them.
     """
     if isinstance(node, cst.DictComp) or node.for_in.ifs or node.for_in.inner_for_in is not None:
+        return False
+    if earlier_samples.go_on(run, node):
         return False
     counting = _positions(run, node.for_in.target)
     names = (one for one in walk(node.elt) if isinstance(one, cst.Name) and one.value in counting)
@@ -60,6 +63,8 @@ def is_filled_from_each(run: RunState, call: cst.CSTNode, made: Instance) -> boo
         return False
     left = any(isinstance(one, (cst.Break, cst.Continue, cst.Return)) for one in walk(loop.body))
     numbers = isinstance(call, cst.Call) and _are_numbers(run.seen(call.args[0].value))
+    if earlier_samples.goes_on(run, loop, call):
+        return False
     return not left and _is_alone(structure, call) and _goes_through_rows(run, loop, numbers)
 
 

@@ -10,7 +10,7 @@ import libcst as cst
 from ddpify.understanding import mapping_classes
 from ddpify.understanding.arguments import local_data
 from ddpify.understanding.arithmetic import gradients, tensors
-from ddpify.understanding.batching import batch_rows, carried_values
+from ddpify.understanding.batching import batch_rows, carried_values, earlier_samples
 from ddpify.understanding.language import forward_attributes, imports
 from ddpify.understanding.libraries import instances, object_kinds
 from ddpify.understanding.operators.results import FIELDS
@@ -159,6 +159,8 @@ def _instance_attribute(
     if (atom, name) in run.facts.parameters and run.frame.receiver is not atom:
         return value(Params(atom))
     if held is not None:
+        if run.rounds:
+            earlier_samples.read_attribute(run, atom, name, node)
         held = carried_values.read(run, atom, name, held)
         option = atom.type == "argparse.Namespace"
         return instances.option(atom, name, held) if option else _or_another(atom, held)

@@ -11,6 +11,7 @@ from ddpify.understanding import definition_sites
 from ddpify.understanding.arguments import local_data
 from ddpify.understanding.batching import (
     current_batch,
+    earlier_samples,
     joint_loaders,
     per_sample_lists,
     ragged_samples,
@@ -43,7 +44,8 @@ def comprehension(run: RunState, node: Comprehension) -> Value:
     names = run.frame.scope.names
     before = dict(names)
     first = _bind(run, node.for_in)
-    item = _item(run, node)
+    with earlier_samples.in_turn(run, node, samples=per_sample_lists.are_rows(first)):
+        item = _item(run, node)
     each = per_sample_lists.is_of_each(run, node, first, item)
     names.clear()
     names.update(before)

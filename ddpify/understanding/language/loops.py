@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
-from ddpify.understanding.batching import current_batch, handmade_batches, joint_loaders
+from ddpify.understanding.batching import (
+    current_batch,
+    earlier_samples,
+    handmade_batches,
+    joint_loaders,
+)
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout
 from ddpify.understanding.frames import Loop
 from ddpify.understanding.language import (
@@ -129,8 +134,9 @@ def _loop(run: RunState, node, body, orelse, bind) -> bool:  # type: ignore[no-u
     started = dict(scope.names)
     run.frame.loops.append(Loop(node, taken=key in run.batch_loops))
     bind()
-    if run.block(body):
-        leave(run)
+    with earlier_samples.in_turn(run, node, samples=bool(run.frame.loops[-1].rows)):
+        if run.block(body):
+            leave(run)
     run.frame.against_default = against
     current_batch.left(run)
     loop = run.frame.loops.pop()

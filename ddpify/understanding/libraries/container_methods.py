@@ -24,10 +24,18 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 
+_READING = frozenset("items get values keys copy index count".split())
+_REORDERING = frozenset("clear reverse rotate".split())
+
+
 def of_container(  # type: ignore[no-untyped-def]
     run: RunState, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
 ) -> Value:
     """What a list, a dictionary, a set or a generator takes and gives."""
+    if name not in _READING:
+        run.changes(atom)
+    if name in _REORDERING:
+        atom.each = False  # the samples of one rank, in another order, are not those of all
     if name in per_sample_lists.GROWING:
         atom.each = (
             name == "append" and per_sample_lists.is_filled_from_each(run, node, atom)

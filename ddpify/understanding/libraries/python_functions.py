@@ -14,13 +14,14 @@ from ddpify.understanding.arithmetic import across_samples, tensor_pairs
 from ddpify.understanding.batching import (
     collating,
     current_batch,
+    earlier_samples,
     handmade_batches,
     joint_loaders,
     named_parts,
     per_sample_lists,
     ragged_samples,
 )
-from ddpify.understanding.forms import Layout, NumberKind, SEVERAL_TENSORS
+from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
 from ddpify.understanding.libraries import full_data_batches, instances, lookup_by_name, sorting
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
@@ -370,6 +371,7 @@ def _iter(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
 
 
 def _next(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
+    earlier_samples.advanced(run, node)
     element = run.iterate(node, args[0]) if args else UNKNOWN
     loop = run.frame.loops[-1] if run.frame.loops else None
     whole = instances.replicated_loaders(run, args[0]) if args else frozenset()
@@ -391,9 +393,12 @@ def _map(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         return value(Tup(parts))
     made = run.instance(node, run.module, "generator")
     each = [run.iterate(node, a) for a in args[1:]]
-    made.each = bool(each) and all(per_sample_lists.are_rows(one) for one in each)
+    rows = bool(each) and all(per_sample_lists.are_rows(one) for one in each)
+    made.each = rows
     _take_alike(run, node, made, [UNKNOWN, *args[1:]])
-    made.hold("*", run.call(node, args[0], each, {}) if args else UNKNOWN)
+    with earlier_samples.in_turn(run, node, samples=rows):
+        made.hold("*", run.call(node, args[0], each, {}) if args else UNKNOWN)
+    made.each = made.each and not earlier_samples.go_on(run, node)
     return value(made)
 
 

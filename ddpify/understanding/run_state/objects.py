@@ -7,7 +7,7 @@ import libcst as cst
 from ddpify.understanding.contexts import into_forward
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.run_state.state import State
-from ddpify.understanding.values import Class, Function, Instance, Value, join
+from ddpify.understanding.values import CONTAINERS, Class, Function, Instance, Value, join
 
 _LITERALS = (cst.BaseNumber, cst.BaseString)
 
@@ -26,6 +26,8 @@ class Objects(State):
         if key not in self.heap:
             maker = self.frames[-1].receiver if self.frames else None
             self.heap[key] = Instance(node, module, kind, maker=maker, calls=key[1])
+            for one in self.rounds:
+                one.made.add(self.heap[key])
             self.made_in[self.heap[key]] = frozenset(
                 loop.node for frame in self.frames for loop in frame.loops if loop.taken
             )
@@ -64,7 +66,15 @@ class Objects(State):
         if self.tried is not None:
             self.tried_writes.append((target, name, target.attribute(name)))
         self.written.add((target, name))
+        self.changes(target, name)
         self.reads_change |= target.put(name, new)
+
+    def changes(self, owner: Instance, name: str = "") -> None:
+        """The round of a sample may change an attribute of an object, or what a container holds."""
+        place = owner if owner.type in CONTAINERS else (owner, name)
+        for one in self.rounds:
+            if owner not in one.made:
+                self.reads_change |= one.note(one.changed, place)
 
     def undo_tried(self) -> None:
         """Let objects hold what they held before a trial that shows nothing of the real run."""

@@ -10,7 +10,7 @@ import libcst as cst
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.contexts import Context, Contexts
 from ddpify.understanding.facts import Facts, Site
-from ddpify.understanding.frames import Frame
+from ddpify.understanding.frames import Frame, Rounds
 from ddpify.understanding.merged_calls import Ways
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.run_state.code import Code
@@ -59,10 +59,14 @@ class State(Code):
         self.tried: Function | None = None  # on a rank's rows
         self.tried_writes: list[tuple[Instance, str, Value | None]] = []  # and what was there
         self.collating = False  # whether a collate function puts samples together
-        self.of_all_ranks: set[Instance] = set()  # lists that are made of gathered rows
+        # Lists with one item for each of the gathered rows, and those that may have others.
+        self.of_all_ranks: set[Instance] = set()
+        self.of_some_samples: set[Instance] = set()
         # Iterators over batches, with the loaders of these.
         self.over_loaders: dict[Instance, frozenset[Instance]] = {}
         self.taking_replicated = 0  # how many comprehensions in progress go through such batches
+        self.rounds: list[Rounds] = []  # of the loops over samples that are in progress
+        self.rounds_of: dict[cst.CSTNode, Rounds] = {}
         self.rows_taken: list[Data] = []  # by loops over a batch's rows, the innermost last
         # The loaders that the current batch comes from, for each way of getting here.
         self.current_loaders: frozenset[frozenset[Instance]] = frozenset()
