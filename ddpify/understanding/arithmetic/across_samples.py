@@ -67,6 +67,8 @@ def along_samples(
     """
     if name in PARTING and parts_of_rows.parts(data, rest, kwargs):
         return parts_of_rows.of_all(run, node, operand, data)
+    if name == "unbind" and parts_of_rows.one_by_one(data, rest, kwargs):
+        return parts_of_rows.each(run, node, operand, data)
     unsure = may_mix_rows(name, data, rest, kwargs)
     if name in SUMMING:
         unknown = unsure and run.collating

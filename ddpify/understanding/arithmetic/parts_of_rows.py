@@ -29,6 +29,21 @@ def parts(data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> boo
     return along == data.dim and data.form in (Layout.TENSOR, Layout.GATHERED) and not data.opaque
 
 
+def one_by_one(data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether ``unbind`` takes the samples apart."""
+    given = kwargs.get("dim") or (rest[0] if rest else None)
+    along = 0 if given is None else dimensions.place(given.constant(), data.ndim)
+    return along == data.dim and data.form is Layout.TENSOR and not data.opaque
+
+
+def each(run: RunState, node: cst.BaseExpression, rows: cst.BaseExpression, data: Data) -> Value:
+    """The list of a rank's samples, which ``rows`` are."""
+    made = run.instance(node, run.module, "list")
+    made.hold("*", run.iterate(rows, value(data)))
+    made.each = True
+    return value(made)
+
+
 def of_all(run: RunState, node: cst.BaseExpression, rows: cst.BaseExpression, data: Data) -> Value:
     """The parts of the samples of all ranks, which ``rows`` are to be gathered for."""
     if run.collating:

@@ -54,6 +54,7 @@ from ddpify.understanding.values import (
     Atom,
     Const,
     Data,
+    Instance,
     Method,
     Number,
     Params,
@@ -233,7 +234,7 @@ def _function(
         one_line = name in ("flatten", "ravel") and not rest and not kwargs
         left = 1 if one_line else _dimensions_left(name, one.ndim, rest, kwargs)
         results.append(tensor_pairs.with_ndim(made, left))
-    followed = [r for r in results if any(isinstance(a, (Data, Tup)) for a in r.atoms)]
+    followed = [r for r in results if any(isinstance(a, (Data, Instance, Tup)) for a in r.atoms)]
     if not followed:
         return REPLICATED
     coupled_ = [r for r in followed if any(d.placement in _PICKED for d in r.data)]

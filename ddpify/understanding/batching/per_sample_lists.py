@@ -22,6 +22,7 @@ from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_a
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
+_PASSING = frozenset("enumerate list reversed sorted tuple zip".split())
 GROWING = frozenset("append appendleft add extend insert pop popleft remove".split())
 
 
@@ -41,13 +42,28 @@ def is_of_each(
     names = (one for one in walk(node.elt) if isinstance(one, cst.Name) and one.value in counting)
     if not are_rows(element) or _picks_others(run, node.elt, counting):
         return False
-    if _leaves_some_out(run.seen(node.for_in.iter)):
+    if _leaves_some_out(run, node.for_in.iter):
         return False
     return _are_numbers(item) or all(_picks_a_row(run, name) for name in names)
 
 
 def is_filled_from_each(run: RunState, call: cst.CSTNode, made: Instance) -> bool:
-    """Whether ``items.append(f(x))`` adds one item for each row, in a loop over all of them.
+    """Whether ``items.append(f(x))`` adds one item for each row, in a loop over all of them."""
+    loop = _filling(run, call, made)
+    if loop is None or earlier_samples.goes_on(run, loop, call):
+        return False
+    numbers = isinstance(call, cst.Call) and _are_numbers(run.seen(call.args[0].value))
+    return _goes_through_rows(run, loop, numbers)
+
+
+def is_filled_from_all(run: RunState, call: cst.CSTNode, made: Instance) -> bool:
+    """Whether ``items.append(f(x))`` adds one item for each row of all ranks."""
+    loop = _filling(run, call, made)
+    return loop is not None and goes_through_all(run, loop.iter)
+
+
+def _filling(run: RunState, call: cst.CSTNode, made: Instance) -> cst.For | None:
+    """The loop each of whose rounds adds one item to a list; None where that is not sure.
 
     The list is empty before the loop, and nothing else in the function adds to it.
     """
@@ -57,15 +73,30 @@ def is_filled_from_each(run: RunState, call: cst.CSTNode, made: Instance) -> boo
     )
     statement = structure.statement(call)
     if not isinstance(loop, cst.For) or structure.parents[statement] is not loop.body:
-        return False
+        return None
     new = is_empty(made.site)
     if not new or run.module.holds(loop, made.site) or run.is_older(made):
-        return False
+        return None
     left = any(isinstance(one, (cst.Break, cst.Continue, cst.Return)) for one in walk(loop.body))
-    numbers = isinstance(call, cst.Call) and _are_numbers(run.seen(call.args[0].value))
-    if earlier_samples.goes_on(run, loop, call):
+    return loop if not left and _is_alone(structure, call) else None
+
+
+def goes_through_all(run: RunState, through: cst.BaseExpression) -> bool:
+    """Whether a loop gets the rows of all ranks one by one, or counts them."""
+    if any(_holds_all(run, atom) for atom in run.seen(through).atoms):
+        return True
+    if not isinstance(through, cst.Call) or dotted(through.func) not in _PASSING:
         return False
-    return not left and _is_alone(structure, call) and _goes_through_rows(run, loop, numbers)
+    return any(goes_through_all(run, one.value) for one in through.args)
+
+
+def _holds_all(run: RunState, atom: Atom) -> bool:
+    if isinstance(atom, Data):
+        return atom.form is Layout.GATHERED and not atom.dim and not atom.flat
+    if not isinstance(atom, Instance):
+        return False
+    counted = (a for a in atom.elements.atoms if isinstance(a, Data))
+    return atom in run.of_all_ranks or any(a.form is NumberKind.PLACE for a in counted)
 
 
 def is_empty(made: cst.CSTNode) -> bool:
@@ -133,7 +164,7 @@ def _goes_through_rows(run: RunState, loop: cst.For, numbers: bool) -> bool:
     if not through or not all(known) or not are_rows(run.iterate(loop.iter, through)):
         return False
     counting = _positions(run, loop.target)
-    if _picks_others(run, loop.body, counting):
+    if _picks_others(run, loop.body, counting) or _leaves_some_out(run, loop.iter):
         return False
     counting = counting if not numbers else set()
     names = (one for one in walk(loop.body) if isinstance(one, cst.Name) and one.value in counting)
@@ -157,19 +188,36 @@ def _is_row(atom: Atom) -> bool:
     return isinstance(atom, Data) and atom.is_of_one_sample
 
 
-def _leaves_some_out(through: Value) -> bool:
-    """Whether a list need not have an item for each of a rank's rows."""
-    lists = [a for a in through.of(Instance) if a.kind == "list"]
-    return any(not one.each for one in lists)
+def _leaves_some_out(run: RunState, through: cst.BaseExpression) -> bool:
+    """Whether a list, here or in ``zip()``, need not have an item for each of a rank's rows."""
+    held = run.seen(through)
+    lists = [a for a in held.of(Instance) if a.kind == "list"]
+    if any(not one.each and _holds_rows(one) for one in lists):
+        return True
+    if not isinstance(through, cst.Call) or dotted(through.func) not in _PASSING:
+        return False
+    return any(_leaves_some_out(run, one.value) for one in through.args)
+
+
+def _holds_rows(made: Instance) -> bool:
+    return any(map(_is_row, deep_atoms(made.elements)))
 
 
 def _picks_others(run: RunState, node: cst.CSTNode, counting: set[str]) -> bool:
     """Whether rows are picked by positions other than the one that a loop counts."""
     for index in (one.value for one in walk(node) if isinstance(one, cst.Index)):
         own = isinstance(index, cst.Name) and index.value in counting
-        if not own and run.seen(index).positions:
+        if not own and (run.seen(index).positions or _picks_of_list(run, index)):
             return True
     return False
+
+
+def _picks_of_list(run: RunState, index: cst.BaseExpression) -> bool:
+    """Whether an index takes one item of a list that has one for each row."""
+    parents = run.module.parents
+    owner = parents[parents[parents[index]]]
+    held = run.seen(owner.value) if isinstance(owner, cst.Subscript) else Value()
+    return any(one.each and _holds_rows(one) for one in held.of(Instance))
 
 
 def _picks_a_row(run: RunState, position: cst.Name) -> bool:

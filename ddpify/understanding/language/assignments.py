@@ -97,6 +97,7 @@ def _kept(
     elif type(target) is cst.Subscript:
         for owner in run.seen(target.value).of(Instance):
             key = elements.subscript_key(run, target)
+            owner.each = False  # it may be another sample that lies there now
             carried_values.stored(run, owner, key, shown, new)
         persistent_state.item(run, target, shown, new)
         sample_tables.item(run, target)

@@ -21,7 +21,6 @@ from ddpify.understanding.language import assignments, branches, elements
 from ddpify.understanding.libraries import instances, random_numbers
 from ddpify.understanding.values import (
     UNKNOWN,
-    Atom,
     Data,
     Instance,
     Tup,
@@ -53,16 +52,11 @@ def comprehension(run: RunState, node: Comprehension) -> Value:
     made.each = each
     if item:
         run.put(made, "*", ragged_samples.in_comprehension(run, node, item))
-    if any(_goes_through_all(run, atom) for atom in run.seen(node.for_in.iter).atoms):
+    if per_sample_lists.goes_through_all(run, node.for_in.iter):
         run.of_all_ranks.add(made)
+    elif any(a.form is Layout.GATHERED for a in run.seen(node.for_in.iter).of(Data)):
+        run.of_some_samples.add(made)
     return value(made)
-
-
-def _goes_through_all(run: RunState, taken: Atom) -> bool:
-    """Whether there is a round for each of the samples of all ranks."""
-    if isinstance(taken, Data):
-        return taken.form is Layout.GATHERED
-    return isinstance(taken, Instance) and taken in run.of_all_ranks
 
 
 def _bind(run: RunState, outermost: cst.CompFor) -> Value:

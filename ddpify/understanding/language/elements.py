@@ -179,7 +179,8 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
             return rows
     if atom in run.of_all_ranks:
         bounds.count_all_rows(run, indices_of(node))
-    if atom.type == "list" and isinstance(node.slice[0].slice, cst.Slice) and run.frames_forward():
+    several = atom.type == "list" and isinstance(node.slice[0].slice, cst.Slice)
+    if several and (atom.each or run.frames_forward()):
         return _list_slice(run, node, atom)
     exact = mapping_classes.item(atom, key) if key != "*" else None
     if exact is not None:
@@ -191,6 +192,12 @@ def _list_slice(run: RunState, node: cst.Subscript, listed: Instance) -> Value:
     """``features[1:]`` of a list that a forward fills is a list, and no tensor's rows."""
     made = run.instance(node, run.module, "list")
     run.put(made, "*", listed.elements)
+    part = node.slice[0].slice
+    if listed in run.of_all_ranks and isinstance(part, cst.Slice):
+        if part.lower is None and part.upper is None:
+            run.of_all_ranks.add(made)
+        else:
+            run.of_some_samples.add(made)
     return value(made)
 
 
@@ -222,8 +229,7 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
             return value(ragged_samples.one_of(atom) if run.collating else collating.sample(atom))
         if atom.form is Layout.SIZED:
             return REPLICATED
-        of_all = atom.form is Layout.GATHERED and not atom.dim and run.frames_forward()
-        if of_all and isinstance(_above(run, node), cst.For):
+        if atom.form is Layout.GATHERED and not atom.dim and run.frames_forward():
             return value(atom.placed(Placement.REPLICATE))  # one of the samples of all ranks
         if atom.form in SEVERAL_TENSORS or atom.opaque:
             return value(atom)  # a container of rows, as far as is known

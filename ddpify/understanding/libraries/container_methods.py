@@ -40,6 +40,8 @@ def of_container(  # type: ignore[no-untyped-def]
         atom.each = (
             name == "append" and per_sample_lists.is_filled_from_each(run, node, atom)
         ) or (name == "extend" and per_sample_lists.is_filled_at_once(run, node, atom))
+    if name == "append" and per_sample_lists.is_filled_from_all(run, node, atom):
+        run.of_all_ranks.add(atom)
     if name in ("append", "add", "appendleft") and args:
         shown = argument_pairs(node, args, {})[0][0]
         if name == "add":

@@ -313,7 +313,8 @@ def _same_elements(run: RunState, node: cst.BaseExpression, args: list[Value]) -
             if source.type == "list":
                 for key, held in list(source.attributes.items()):
                     run.put(made, key, held)
-        run.put(made, "*", run.collected(node, one))
+        rows = any(isinstance(a, Data) and a.form is Layout.TENSOR for a in one.atoms)
+        run.put(made, "*", run.collected(_argument(node, 0) if rows else node, one))
     return value(made)
 
 
@@ -330,6 +331,8 @@ def _listed(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value
     sources = [atom for one in args[:1] for atom in one.of(Instance, Data)]
     for made in result.of(Instance):
         made.each = bool(sources) and all(map(_has_each_row, sources))
+        if per_sample_lists.goes_through_all(run, _argument(node, 0)):
+            run.of_all_ranks.add(made)
     return result
 
 

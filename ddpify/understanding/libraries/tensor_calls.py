@@ -370,6 +370,14 @@ def _concatenated(
     """Tensors joined along a dimension; along the batch, they are a list of rows."""
     pieces = args[0] if args else kwargs.get("tensors", UNKNOWN)
     inner = [a for a in deep_atoms(pieces) if isinstance(a, Data) and a.placement.local]
+    given = args[1] if len(args) > 1 else kwargs.get("dim") or kwargs.get("axis") or UNKNOWN
+    dim = given.constant() if given else 0
+    if not inner and dim == 0:
+        lists = pieces.of(Instance)
+        all_ = short == "stack" and any(a in run.of_all_ranks for a in lists)
+        some = any(a in run.of_all_ranks or a in run.of_some_samples for a in lists)
+        if some:  # an item that is joined by cat() may have several rows
+            return value(Data(Placement.REPLICATE, form=Layout.GATHERED, flat=not all_))
     if not inner:
         whole = [a for a in deep_atoms(pieces) if isinstance(a, Data)]
         if short == "stack" and any(a in run.of_all_ranks for a in pieces.atoms):
@@ -382,8 +390,6 @@ def _concatenated(
     kept = queues.kept(run, node, inner)
     if kept is not None:
         return kept
-    given = args[1] if len(args) > 1 else kwargs.get("dim") or kwargs.get("axis") or UNKNOWN
-    dim = given.constant() if given else 0
     if short not in ("stack", "hstack") and _under_replicated(run, node, inner[0], dim):
         for piece, held in queues.pieces(run, node):
             run.demand(piece, value(*held.data), uses.A_STATISTIC)
