@@ -26,21 +26,30 @@ def parts(data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> boo
     """Whether ``split`` and its like part the samples of one tensor; several may lie in others."""
     given = kwargs.get("dim") or kwargs.get("axis") or (rest[1] if len(rest) > 1 else None)
     along = 0 if given is None else dimensions.place(given.constant(), data.ndim)
-    return along == data.dim and data.form in (Layout.TENSOR, Layout.GATHERED) and not data.opaque
+    return along == data.dim and _has_rows(data)
 
 
 def one_by_one(data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     """Whether ``unbind`` takes the samples apart."""
     given = kwargs.get("dim") or (rest[0] if rest else None)
     along = 0 if given is None else dimensions.place(given.constant(), data.ndim)
-    return along == data.dim and data.form is Layout.TENSOR and not data.opaque
+    return along == data.dim and _has_rows(data)
+
+
+def _has_rows(data: Data) -> bool:
+    rows = Layout.GATHERED if data.placement is Placement.REPLICATE else Layout.TENSOR
+    return data.form is rows and not data.opaque
 
 
 def each(run: RunState, node: cst.BaseExpression, rows: cst.BaseExpression, data: Data) -> Value:
-    """The list of a rank's samples, which ``rows`` are."""
+    """The list of the samples that ``rows`` are: a rank's, or those of all ranks."""
     made = run.instance(node, run.module, "list")
-    made.hold("*", run.iterate(rows, value(data)))
-    made.each = True
+    if data.placement is Placement.REPLICATE:
+        made.hold("*", value(data.placed(Placement.REPLICATE)))
+        run.of_all_ranks.add(made)
+    else:
+        made.hold("*", run.iterate(rows, value(data)))
+        made.each = True
     return value(made)
 
 

@@ -407,6 +407,8 @@ def on_replicated(
         return REPLICATED
     if name in PARTING and parts_of_rows.parts(reduced[0], rest, kwargs):
         return parts_of_rows.of_gathered(run, node, reduced[0])
+    if name == "unbind" and parts_of_rows.one_by_one(reduced[0], rest, kwargs):
+        return parts_of_rows.each(run, node, operands[0][0], reduced[0])
     number = replace(
         reduced[0].placed(Placement.REPLICATE),
         definition_sites=reduced[0].definition_sites,

@@ -1,0 +1,82 @@
+"""Loops over samples whose rounds go on from earlier ones, and batches that are parted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.soundness.judging import Outcome
+from benchmarks.soundness.trying import Trial
+from tests.soundness.known_forms import script
+
+pytestmark = pytest.mark.xdist_group("samples in turn")
+
+# What a round leaves to the next: a name, a number, an entry, an attribute, an iterator, a list.
+LEFT = {
+    "name": "last, d = 0, []\nfor p in out:\n    last = 0.5 * last + p\n    d.append(last)",
+    "number": "a, d = 1.0, []\nfor p in out:\n    a = a * 0.5\n    d.append(p * a)",
+    "entry": "s, d = {'n': 0}, []\nfor p in out:\n    s['n'] += 1\n    d.append(p / s['n'])",
+    "list": "q, d = [], []\nfor p in out:\n    d.append(p * len(q))\n    q.append(p)",
+    "queue": "q, d = collections.deque(maxlen=2), []\nfor p in out:\n    q.append(p)\n"
+    "    d.append(torch.stack(list(q)).mean(0))",
+    "attribute": "class Rate:\n    n = 0\n    def scaled(self, p):\n        self.n += 1\n"
+    "        return p / self.n\nrate = Rate()\nd = [rate.scaled(p) for p in out]",
+    "mapped": "class Mean:\n    v = 0\n    def of(self, p):\n        self.v = 0.5 * self.v + p\n"
+    "        return self.v\nmean = Mean()\nd = list(map(mean.of, out))",
+    "iterator": "w = iter([0.1, 0.2, 0.3, 0.4, 0.5])\nd = [p * next(w) for p in out]",
+    "popped": "w = [0.1, 0.2, 0.3, 0.4, 0.5]\nd = [p * w.pop() for p in out]",
+    "own list": "d = []\nfor p in out:\n    d.append(p + (d[-1] if d else 0))",
+}
+REORDERED = [
+    "d = [p.tanh() for p in out]\nd.reverse()\nloss = loss + (torch.stack(d) * targets).mean()",
+    "d = list(out)\nd[0] = d[0] * 3\nloss = loss + torch.stack(d).pow(2).mean()",
+    "d = [p.tanh() for p in out]\nd = [d[0] + p for p in d]\nloss = loss + torch.stack(d).mean()",
+]
+WRITTEN = (
+    "d, last = torch.zeros_like(out), 0\nfor i in range(len(out)):\n"
+    "    last = 0.5 * last + out[i]\n    d[i] = last\nloss = loss + d.pow(2).mean()"
+)
+PARTED = [
+    "h = torch.cat([c - c.mean(0) for c in h.chunk(2)])",
+    "d = []\nfor c in h.split(2):\n    d.append(c.softmax(0))\nh = torch.cat(d, 0)",
+    "h = torch.cat([c * i for i, c in enumerate(torch.split(h, [1, len(h) - 1]))])",
+    "h = torch.cat(h.chunk(2)[::-1])",
+    "s = 0\nfor c in h.tensor_split(2):\n    s = s + c.sum()\nh = h + s",
+    "h = h + len(h.chunk(2))",
+    "h = sum(torch.stack([h, inputs]).unbind(0))",
+    "h = torch.stack([p * i for i, p in enumerate(h.unbind())])",
+    "d = list(h)\nh = h + d[0]",
+]
+
+
+@pytest.fixture(scope="module")
+def trial() -> Iterator[Trial]:
+    one = Trial(60.0)
+    yield one
+    one.close()
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_rounds_that_go_on_from_earlier_ones_get_all_samples(trial: Trial, name: str) -> None:
+    assert_same(trial, "loop", f"{LEFT[name]}\nloss = loss + torch.stack(d).pow(2).mean()")
+
+
+@pytest.mark.parametrize("name", ["name", "number", "entry", "iterator", "own list"])
+def test_so_they_do_in_a_forward(trial: Trial, name: str) -> None:
+    assert_same(trial, "forward", f"{LEFT[name].replace('out', 'h')}\nh = torch.stack(d)")
+
+
+@pytest.mark.parametrize("lines", [*REORDERED, WRITTEN])
+def test_lists_in_another_order_get_all_samples(trial: Trial, lines: str) -> None:
+    assert_same(trial, "loop", lines)
+
+
+@pytest.mark.parametrize("lines", PARTED)
+def test_parts_of_a_batch_are_parts_of_the_whole_one(trial: Trial, lines: str) -> None:
+    assert_same(trial, "forward", lines)
+
+
+def assert_same(trial: Trial, place: str, lines: str) -> None:
+    verdict = trial.verdict(script(place, lines))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
