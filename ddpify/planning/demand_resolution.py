@@ -172,10 +172,8 @@ def _keeps_what_it_returns(plan: Plan, demand: Demand) -> bool:
 
 def _editable(demand: Demand, project: Project) -> list[cst.BaseExpression]:
     """The expressions to reduce: the value's definition site, or else where it is read."""
-    owners = {
-        definition_site: project.owner(definition_site)
-        for definition_site in demand.data.definition_sites
-    }
+    sites = project.in_order(demand.data.definition_sites)
+    owners = {site: project.owner(site) for site in sites}
     definition_sites = [
         definition_site for definition_site, owner in owners.items() if owner is not None
     ]

@@ -26,7 +26,7 @@ def gather_names(plan: Plan, demand: Demand) -> bool:
     known = (Placement.COUPLED, Placement.SHARD, Placement.WEIGHTED)
     if not picked and demand.data.placement not in known:
         return False
-    names = demand.data.names - plan.barred
+    names = plan.project.in_order(demand.data.names - plan.barred)
     nodes = [part for name in names for part in _parts(plan, name)]
     owners = [plan.project.owner(node) for node in nodes]
     if not nodes or not all(owner is not None and owner.editable for owner in owners):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 import libcst as cst
 
@@ -19,6 +21,8 @@ from ddpify.understanding.offsets import Offsets
 from ddpify.understanding.parsed import Parsed
 from ddpify.understanding.searching import real_path, roots_of
 from ddpify.understanding.structure import Structure, walk
+
+Node = TypeVar("Node", bound="cst.CSTNode")
 
 
 class ModuleFile:
@@ -161,6 +165,15 @@ class Project:
     def files(self) -> list[ModuleFile]:
         """All files that were read."""
         return [file for file in self._files.values() if file is not None]
+
+    def in_order(self, nodes: Iterable[Node]) -> list[Node]:
+        """Nodes in the order of the text, file by file: sets have another in every run."""
+
+        def place(node: cst.CSTNode) -> tuple[str, int, int]:
+            owner = self.owner(node)
+            return (str(owner.path), *owner.offsets(node)) if owner is not None else ("", 0, 0)
+
+        return sorted(nodes, key=place)
 
     def owner(self, node: cst.CSTNode) -> ModuleFile | None:
         """The file that a node stands in; None for a node of no file, and for a file's root."""

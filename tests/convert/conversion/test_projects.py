@@ -7,9 +7,10 @@ import stat
 import subprocess
 from pathlib import Path
 
+import libcst as cst
 import pytest
 
-from ddpify.source import read_source
+from ddpify.source import read_source, source_from_bytes
 from ddpify.understanding.interpreter import interpret
 from ddpify.understanding.project import Project
 from tests.conftest import Ddpify
@@ -391,3 +392,11 @@ def test_the_group_starts_before_a_module_that_uses_it_is_imported(
     lines = (output / "train.py").read_text().splitlines()
     assert lines.index("dd.init()") < lines.index("import common")
     assert "device = dd.device()" in (output / "common.py").read_text()
+
+
+def test_nodes_come_in_the_order_of_the_text() -> None:
+    """What is decided about a set of them must not depend on where objects lie in memory."""
+    names = [f"name_{number}" for number in range(50)]
+    project = Project(source_from_bytes("\n".join(names).encode(), "train.py"))
+    nodes = {node for node in project.entry.parents if isinstance(node, cst.Name)}
+    assert [node.value for node in project.in_order(nodes)] == names
