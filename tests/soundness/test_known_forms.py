@@ -43,6 +43,9 @@ IN_LOOP = [
     "r = out.cummax(0)[0]\nloss = ((out - r.detach()) ** 2).mean()",
     "r = torch.rot90(out, 2)\nloss = loss + (r * out).mean()",
     "r = torch.hypot(out[:, None], inputs[None])\nloss = loss + r.mean()",
+    "z = torch.ones((len(out), *out.shape[1:]), dtype=out.dtype)\n"
+    "loss = loss + F.mse_loss(out.sort(0)[0], z)",
+    "parts = (*out.chunk(2, 1), targets)\nprint(parts[-1].mean(), *(1, *out.shape))",
 ]
 
 ROWS_IN_OTHER_LAYOUTS = [

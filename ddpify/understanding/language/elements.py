@@ -238,6 +238,9 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
         if atom.form is Layout.MIXED:
             run.demand(node, value(atom), uses.POSITIONS)
             return REPLICATED
+        if atom.form is NumberKind.SHAPE and atom.placement is Placement.SHARD:
+            run.demand(node, value(atom), uses.A_COUNT)
+            return REPLICATED
         if atom.form is Layout.LISTED:  # which cannot be gathered as a tensor's rows are
             return value(replace(atom, placement=Placement.ROWS, form=Layout.ROW))
         definition_sites = {

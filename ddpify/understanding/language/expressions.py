@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -189,21 +189,39 @@ def _conditional(run: RunState, node: cst.IfExp) -> Value:
 
 
 def _tuple(run: RunState, node: cst.Tuple) -> Value:
-    if any(isinstance(e, cst.StarredElement) for e in node.elements):
-        for element in node.elements:
-            run.eval(element.value)
-        return UNKNOWN
-    return value(Tup(tuple(run.eval(e.value) for e in node.elements)))
+    held = [*_displayed(run, node.elements)]
+    if any(key == "*" for key, _ in held):
+        return value(_holding(run, node, held))  # of any length: read as a list is
+    return value(Tup(tuple(item for _, item in held)))
 
 
 def _list(run: RunState, node: cst.List | cst.Set) -> Value:
+    return value(_holding(run, node, _displayed(run, node.elements)))
+
+
+def _holding(
+    run: RunState, node: cst.BaseExpression, held: Iterable[tuple[str, Value]]
+) -> Instance:
     made = run.instance(node, run.module, "list")
-    for position, element in enumerate(node.elements):
+    for key, item in held:
+        run.put(made, key, item)
+    return made
+
+
+def _displayed(run: RunState, elements_: Sequence[cst.BaseElement]) -> Iterator[tuple[str, Value]]:
+    """What a display holds, by position; behind a star whose length is not known, anywhere."""
+    position: int | None = 0
+    for element in elements_:
         item = run.eval(element.value)
         starred = isinstance(element, cst.StarredElement)
-        item = elements.collected(run, element.value, item) if starred else item
-        run.put(made, "*" if starred else f"[{position}]", item)
-    return value(made)
+        several = [item]
+        if starred and len(item.atoms) == 1 and isinstance(one := next(iter(item.atoms)), Tup):
+            several = [*one.items]
+        elif starred:
+            position, several = None, [elements.collected(run, element.value, item)]
+        for each in several:
+            yield ("*" if position is None else f"[{position}]"), each
+            position = None if position is None else position + 1
 
 
 def _dict(run: RunState, node: cst.Dict) -> Value:
