@@ -8,10 +8,13 @@ always right.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import libcst as cst
 
 from ddpify import progress
 from ddpify.planning import (
+    batches_alike,
     demand_resolution,
     files_that_stay,
     gathering,
@@ -47,7 +50,7 @@ from ddpify.planning.refusals import (
     unequal_batches,
     work_of_all,
 )
-from ddpify.planning.split_points import split_batches
+from ddpify.planning.split_points import lasts, split_batches
 from ddpify.understanding import uses
 from ddpify.understanding.batching import collating
 from ddpify.understanding.budget import Exhausted
@@ -87,7 +90,32 @@ def make_plan(
         refuse_runtime_itself(entry)
     if known is None:
         refuse_at_once(project)
-    choices = Choices(trained=set(known[1].trained)) if known else Choices()
+    plan = _planned(project, options, known)
+    left = batches_alike.left_whole(plan.facts, plan.choices)
+    return _with_evaluations(plan) if left else plan
+
+
+def _with_evaluations(plan: Plan) -> Plan:
+    """The plan that splits such evaluations, too, where all that reads their batches allows it."""
+    again = replace(plan.options, force=False)
+    try:
+        other = _planned(plan.project, again, None, split_alike=True)
+    except Refusal:
+        return plan
+    if lasts(other.facts, other.choices):
+        return plan
+    other.options = plan.options
+    return other
+
+
+def _planned(
+    project: Project,
+    options: Options,
+    known: tuple[Facts, Choices] | None,
+    *,
+    split_alike: bool = False,
+) -> Plan:
+    choices = Choices(trained=set(known[1].trained)) if known else Choices(split_alike=split_alike)
     plan = Plan(project, options, known[0] if known else _interpreted(project, choices), choices)
     states: set[object] = set()
     for number in range(_ROUNDS):

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from ddpify.planning import replicated_statements
+from ddpify.planning.batches_alike import made_alike
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.batching.handmade_batches import DIMENSIONS
 from ddpify.understanding.choices import Choices
@@ -52,11 +53,12 @@ def split_batches(facts: Facts, choices: Choices) -> bool:
         p: by for p, by in facts.by_hand.wanted.items() if p[0] not in facts.by_hand.without_rows
     }
     _split(choices, wanted)
-    choices.trained |= {
-        node
-        for (node, _), sources in wanted.items()
-        if any(source.site in choices.trained for source in sources)
-    }
+    for kind in (choices.trained, choices.alike):
+        kind |= {
+            node
+            for (node, _), sources in wanted.items()
+            if any(source.site in kind for source in sources)
+        }
     if choices.batches.keys() != before:
         return True
     _refuse_unmatched(facts)
@@ -113,6 +115,10 @@ def _by_call(facts: Facts, choices: Choices) -> list[list[Entry]]:
     asked = [e for e in facts.by_hand.entries.values() if e.training or choices.split_all]
     if not all(entry.tested for entry in asked) and not choices.split_all:
         asked = [entry for entry in asked if not entry.tested]
+    if choices.split_alike:
+        alike = made_alike(facts, choices)
+        choices.alike |= {place for entry in alike for place in _definition_sites(entry)}
+        asked += alike
     for entry in asked:
         calls[entry.site.node].append(entry)
     return list(calls.values())
@@ -202,7 +208,7 @@ def _keep_untrained_replicated(facts: Facts, choices: Choices) -> bool:
     for places in facts.by_hand.entered_together:
         if places & choices.trained:
             choices.trained |= places
-    untrained = {n for n in choices.batches if n not in choices.trained | choices.replicated}
+    untrained = choices.batches.keys() - choices.trained - choices.replicated - choices.alike
     choices.replicated |= untrained
     return bool(untrained)
 
@@ -216,7 +222,7 @@ def _split_evaluations(facts: Facts, choices: Choices) -> bool:
     ]
     if not both:
         return False
-    if choices.split_all or _lasts(facts, choices):
+    if choices.split_all or lasts(facts, choices):
         if all(_keep_replicated(facts, choices, site.node) for site in both):
             return True
         raise Refusal(
@@ -231,7 +237,7 @@ def _split_evaluations(facts: Facts, choices: Choices) -> bool:
     return True
 
 
-def _lasts(facts: Facts, choices: Choices) -> bool:
+def lasts(facts: Facts, choices: Choices) -> bool:
     """Whether what is trained on is split once, before the loops: all samples, for each step.
 
     Were an evaluation's samples split as well, the last split would be the current batch for both.

@@ -46,5 +46,8 @@ class Choices:
     # Whether the script itself says what is split: it uses ddpify's runtime.
     stated: bool = False
     split_all: bool = False  # whether batches of evaluations are split too
+    # Whether those are that functions make which make what is trained on; the places of such.
+    split_alike: bool = False
+    alike: set[cst.CSTNode] = field(default_factory=set)
     # Whether the script is to see no process group, as in one process: it starts none itself.
     alone: bool = False

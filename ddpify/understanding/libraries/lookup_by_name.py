@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arguments import Keywords
+from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (
     REPLICATED,
     Atom,
@@ -28,23 +29,46 @@ def import_module(
     """A module by its name, or by any of the names that it may have."""
     given = args[0].atoms if args else ()
     names = [a.value for a in given if isinstance(a, Const) and isinstance(a.value, str)]
-    package = _package(node.args[0].value) if isinstance(node, cst.Call) and node.args else ""
-    names += [f"{package}.{name}" for name in run.project.modules_in(package)] if package else []
+    shown = _assigned(run, node.args[0].value) if isinstance(node, cst.Call) and node.args else None
+    package, _, start = _beginning(shown).rpartition(".") if shown is not None else ("", "", "")
+    modules = run.project.modules_in(package) if package else []
+    names += [f"{package}.{name}" for name in modules if name.startswith(start)]
     return join(*(run.module_named(name) for name in names if not name.startswith(".")))
 
 
-def _package(name: cst.BaseExpression) -> str:
-    """``models`` of ``"models." + name``, of ``"models.%s" % name`` or of ``f"models.{name}"``."""
-    if isinstance(name, cst.FormattedString) and len(name.parts) == 2:
-        first = name.parts[0]
-        text = first.value if isinstance(first, cst.FormattedStringText) else ""
-    elif isinstance(name, cst.BinaryOperation) and isinstance(name.left, cst.SimpleString):
-        text = str(name.left.evaluated_value)
-        text = text.removesuffix("%s") if isinstance(name.operator, cst.Modulo) else text
+def _assigned(run: RunState, shown: cst.BaseExpression) -> cst.BaseExpression:
+    """The expression that a name stands for, where the function sets it once."""
+    function = run.module.function(shown) if isinstance(shown, cst.Name) else None
+    lines = walk(function.body) if function is not None else ()
+    made = [
+        line.value
+        for line in lines
+        if isinstance(line, cst.Assign) and any(_is_named(t, shown) for t in line.targets)
+    ]
+    return made[0] if len(made) == 1 else shown
+
+
+def _is_named(target: cst.AssignTarget, shown: cst.BaseExpression) -> bool:
+    return target.target.deep_equals(shown)
+
+
+def _beginning(name: cst.BaseExpression) -> str:
+    """``models.`` of ``"models." + x + "_model"``, ``"models.%s" % x`` or ``f"models.{x}"``."""
+    first = name
+    while isinstance(first, cst.BinaryOperation) and isinstance(first.operator, cst.Add):
+        first = first.left
+    percent = False
+    if isinstance(first, cst.BinaryOperation) and isinstance(first.operator, cst.Modulo):
+        first, percent = first.left, True
+    if isinstance(first, cst.FormattedString) and first.parts:
+        part = first.parts[0]
+        text = part.value if isinstance(part, cst.FormattedStringText) else ""
+    elif isinstance(first, cst.SimpleString) and first is not name:
+        text = str(first.evaluated_value)
+        text = text.partition("%")[0] if percent else text
     else:
         return ""
-    parts = text.split(".")
-    return ".".join(parts[:-1]) if not parts[-1] and all(map(str.isidentifier, parts[:-1])) else ""
+    return text if all(map(str.isidentifier, text.split(".")[:-1])) else ""
 
 
 def set_attribute(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:

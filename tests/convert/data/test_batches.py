@@ -135,6 +135,37 @@ def test_an_evaluation_that_shares_code_with_the_training_is_split_too(tmp_path:
     assert "c, d = dd.shard_batch(sky[i : i + 8], sea[i : i + 8])" in lines
 
 
+ALIKE = """\
+def batch(many):
+    at = torch.randint(80, (8,))
+    return sky[at] * many, sea[at]
+
+
+for step in range(9):
+    a, b = batch(1)
+    rule.zero_grad()
+    penalty = F.cross_entropy(brain(a), b)
+    penalty.backward()
+    rule.step()
+with torch.no_grad():
+    for step in range(3):
+        c, d = batch(2)
+        print(F.cross_entropy(brain(c), d).item())
+"""
+
+
+def test_an_evaluation_on_batches_of_the_same_function_is_split_too(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + ALIKE)
+    assert "c, d = dd.shard_batch(c, d)" in lines
+    assert "print(dd.mean(F.cross_entropy(brain(c), d)).item())" in lines
+
+
+def test_one_that_needs_its_batches_whole_stays_so(tmp_path: Path) -> None:
+    text = ALIKE.replace("print(", "c = c[: len(c) // 3]; d = d[: len(d) // 3]; print(")
+    lines = added(tmp_path, HEAD + text + "torch.save([*batch(3)], open('x', 'wb'))\n")
+    assert "a, b = dd.shard_batch(a, b)" in lines
+
+
 TAGGER = """\
 class Tagger(nn.Module):
     def __init__(self):

@@ -158,6 +158,7 @@ CHOSEN = {
     "a module by its name": ('importlib.import_module("ways." + input()).Trainer', "one two"),
     "in an f-string": ('importlib.import_module(f"ways.{input()}").Trainer', "one two"),
     "by a pattern": ('importlib.import_module("ways.%s" % input()).Trainer', "one two"),
+    "of several parts": ('importlib.import_module("ways.o" + input() + "e").Trainer', "one"),
     "of the script's names": ("globals()[input()]", "one"),
     "of a module's names": ("vars(two)[input()]", "two"),
     "two of one name": ("(first if input() else two).Trainer", "one two"),
