@@ -39,6 +39,7 @@ _PAIRS = frozenset("max min sort topk".split())  # values and their positions
 _RESHAPING = frozenset("view reshape flatten ravel".split())
 _FACTS = frozenset("shape device dtype ndim requires_grad is_cuda layout size".split())
 _NUMBERS = frozenset("size item tolist dim numel nelement ndimension backward __len__".split())
+_OF_A_MATRIX = 2  # dimensions
 PRODUCTS = frozenset("mm spmm addmm mv matmul".split())
 
 
@@ -58,6 +59,23 @@ def attribute(run: RunState, atom: ReplicatedTensor, name: str, *, called: bool)
 
 def item(run: RunState, node: cst.Subscript, atom: ReplicatedTensor) -> Value:
     """``tensor[...]``: part of the rows is another batch, part of the rest the same one."""
+    taken = _item(run, node, atom)
+    kept = [part for part in node.slice if _leaves_a_dimension(run, part.slice)]
+    if len(kept) <= _OF_A_MATRIX:
+        return taken
+    return value(
+        *(replace(a, stacked=True) if isinstance(a, ReplicatedTensor) else a for a in taken.atoms)
+    )
+
+
+def _leaves_a_dimension(run: RunState, part: cst.BaseSlice) -> bool:
+    """``:`` and ``None``: what is taken with three of them has more dimensions than a matrix."""
+    return isinstance(part, cst.Slice) or (
+        isinstance(part, cst.Index) and run.seen(part.value).constant() is None
+    )
+
+
+def _item(run: RunState, node: cst.Subscript, atom: ReplicatedTensor) -> Value:
     dim, place = atom.dim, 0
     last = atom.last and len(node.slice) == 1
     note_indices(run, node)

@@ -68,6 +68,18 @@ def test_a_batch_is_split_where_it_is_made(tmp_path: Path, way: str) -> None:
     assert [line for line in lines if line not in START] == [MODEL, *expected.split("\n"), LOSS]
 
 
+def test_a_product_of_stacked_matrices_leaves_the_samples_first(tmp_path: Path) -> None:
+    model = (
+        "class Products(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.out = nn.Linear(1, 3)\n\n    def forward(self, x):\n"
+        "        y = torch.matmul(x[:, None, None, :], x[:, None, :, None])\n"
+        "        return self.out(y.flatten(1))\n\n\nbrain = Products()\n"
+        "rule = torch.optim.SGD(brain.parameters(), lr=0.1)\n"
+    )
+    lines = added(tmp_path, HEAD + model + WAYS["slices"][0] + STEP)
+    assert "a, b = dd.shard_batch(sky[i : i + 8], sea[i : i + 8])" in lines
+
+
 def test_what_comes_with_a_batch_is_split_with_it(tmp_path: Path) -> None:
     squares = STEP.replace("F.cross_entropy(brain(a), b)", "(brain(a) - b).pow(2).mean()")
     lines = added(tmp_path, HEAD + "import feeding\nfor a, b in feeding.batches(8):\n" + squares)
