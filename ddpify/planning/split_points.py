@@ -2,7 +2,7 @@
 
 What enters a trained model is split where it was first given a name, along the dimension that the
 model's layers take for the batch; then what meets it, in a loss or in arithmetic. Batches of an
-evaluation stay replicated: each rank makes and uses them alike.
+evaluation are split where the function makes them that makes the trained ones; others stay whole.
 """
 
 from __future__ import annotations
