@@ -143,7 +143,7 @@ def is_kept_by_rank(
     if object_guards(control, node):
         return True
     function = control.script.structure_of(node).function(node)
-    if function is None or function in seen:
+    if function is None or function in seen or function in control.spawned:
         return False
     inner = seen | {function}
     callers = control.callers(function)

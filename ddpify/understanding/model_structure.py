@@ -46,9 +46,13 @@ def may_have_batchnorm(model: Instance) -> bool:
     return any(_has_batchnorm(layer) or _is_unseen(layer) for layer in layers(model))
 
 
+def is_batchnorm(layer: Instance) -> bool:
+    """Whether a model is a BatchNorm layer itself."""
+    return isinstance(layer.type, str) and bool(_BATCHNORM.match(layer.type))
+
+
 def _has_batchnorm(layer: Instance) -> bool:
-    name = layer.type
-    return isinstance(name, str) and bool(_BATCHNORM.match(name) or _WITH.match(name))
+    return is_batchnorm(layer) or (isinstance(layer.type, str) and bool(_WITH.match(layer.type)))
 
 
 def _is_unseen(layer: Instance) -> bool:

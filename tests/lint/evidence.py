@@ -320,6 +320,62 @@ torch.save({"model": raw.state_dict()}, f"model-{rank}.pt")
 """
         + TRAIN,
     ),
+    "a checkpoint that most ranks of a node may be told to write": Case(
+        "DDP502",
+        """
+told = [None]
+dist.scatter_object_list(told, [None] * world_size, src=0)
+if local_rank < 4:
+    if told[0] == "save":
+        torch.save(model.module.state_dict(), path)
+""",
+    ),
+    "an error in the steps of a model that is not wrapped": Case(
+        "DDP404",
+        """
+probe = nn.Linear(10, 2)
+adam = torch.optim.Adam(probe.parameters())
+for x, y in loader:
+    try:
+        criterion(probe(x), y).backward()
+        adam.step()
+    except RuntimeError:
+        continue
+""",
+    ),
+    "windows as long as a configuration says": Case(
+        "DDP801",
+        """
+import yaml
+cfg = yaml.safe_load(open("cfg.yaml"))
+for step, (x, y) in enumerate(loader):
+    criterion(model(x), y).backward()
+    if step % cfg["accumulate"] == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+    ),
+    "the samplers of all ranks, in one process": Case(
+        "DDP104",
+        """
+for number in range(2):
+    print(list(DistributedSampler(dataset, num_replicas=2, rank=number)))
+""",
+    ),
+    "a log that all open to append, and that one writes after it was passed on": Case(
+        "DDP501",
+        """
+def resume():
+    log = open("log.txt", "a+")
+    return log, 3
+def note(log, epoch):
+    log.write(f"{epoch}")
+log, start = resume()
+if rank == 0:
+    note(log, start)
+"""
+        + TRAIN,
+    ),
 }
 WRONG = {
     "a removed name under another condition": Case(
@@ -500,6 +556,29 @@ def main():
     out = f"runs/{time.strftime('%H%M%S')}"
     os.makedirs(out)
 main()
+""",
+    ),
+    "a log that all open to append and write after it was passed on": Case(
+        "DDP501",
+        """
+def resume():
+    log = open("log.txt", "a+")
+    return log, 3
+def note(log, epoch):
+    log.write(f"{epoch}")
+log, start = resume()
+note(log, start)
+"""
+        + TRAIN,
+    ),
+    "a checkpoint behind what the other ranks of a node leave": Case(
+        "DDP502",
+        """
+def save():
+    if local_rank > 0:
+        return
+    torch.save(model.module.state_dict(), path)
+save()
 """,
     ),
 }

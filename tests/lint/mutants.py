@@ -258,7 +258,18 @@ MODEL = [
         ("    net = nn.SyncBatchNorm.convert_sync_batchnorm(net)\n", ""),
         ("batch_size=batch, sampler=sampler", "batch_size=8, sampler=sampler"),
     ),
-    _mutant("DDP313", F, ("    net = nn.SyncBatchNorm", "    nn.SyncBatchNorm")),
+    _mutant(
+        "DDP313",
+        F,
+        (
+            "        self.features = nn.Seq",
+            "        self.norm = nn.BatchNorm2d(3)\n        self.features = nn.Seq",
+        ),
+        (
+            "batchnorm(net)\n",
+            "batchnorm(net)\n    nn.SyncBatchNorm.convert_sync_batchnorm(net.norm)\n",
+        ),
+    ),
     _mutant(
         "DDP314",
         T,

@@ -137,8 +137,8 @@ class Control:
         if self.rank_guards(node):
             return True
         function = self.script.structure_of(node).function(node)
-        if function is None or function in seen:
-            return False
+        if function is None or function in seen or function in self.spawned:
+            return False  # whoever starts ranks, all of them run it
         callers = self.callers(function)
         if not callers or self.covers_all(callers):
             return False

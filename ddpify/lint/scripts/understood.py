@@ -33,6 +33,7 @@ from ddpify.understanding.requirements import declaring_file, minimum_torch
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import called, initialisers
+from ddpify.understanding.texts import texts_around
 from ddpify.understanding.values import UNKNOWN, Instance, Value
 
 ALL_COLLECTIVES = COLLECTIVES | set(WRAPPERS) | runtime_names.COLLECTIVES
@@ -94,6 +95,11 @@ class Understood:
         """Whether the project surely runs with this version of torch or a later one."""
         declared = self.requirements
         return declared is not None and minimum_torch(declared) >= (major, minor)
+
+    @cached_property
+    def texts(self) -> dict[Path, str]:
+        """The documents, requirements and shell scripts of the project, by their paths."""
+        return texts_around(self.module.path)
 
     # ------------------------------------------------------------------ structure
     @cached_property

@@ -202,8 +202,12 @@ def _of_a_size(
     if own and name.startswith("torch."):
         return value(tensor_sizes.rows_as_many(own[0]))
     sizes = numbers if short in _COUNTING else _sizes(short, operands)
-    if any(a.placement is Placement.SHARD and a.form is Layout.TENSOR for a in sizes):
-        return across_samples.coupled_operands(run, node, operands[:1], rows=False)
+    rows = [a for a in sizes if a.placement is Placement.SHARD and a.form is Layout.TENSOR]
+    if rows:
+        held = [
+            (shown, value(*(a for a in rows if a in set(deep_atoms(v))))) for shown, v in operands
+        ]
+        return across_samples.coupled_operands(run, node, held, rows=False)
     if any(a.form is NumberKind.TOTAL for a in sizes):
         return value(Data(Placement.REPLICATE, form=Layout.GATHERED))
     counts = [a for a in numbers if a.placement is Placement.COUNT]

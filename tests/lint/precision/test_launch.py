@@ -101,6 +101,26 @@ if __name__ == "__main__":
 """
 
 
+NESTED = SPAWNED.replace("def main():\n", "def start():\n").replace(
+    "if __name__",
+    """def outer(rank):
+    if rank == 0:
+        start()
+
+
+def main():
+    mp.spawn(outer, nprocs=2)
+
+
+if __name__""",
+)
+
+
+def test_ranks_that_one_rank_starts_are_all_of_theirs(lint_text: Lint) -> None:
+    found = {one.code for one in lint_text(NESTED)}
+    assert not {"DDP102", "DDP403", "DDP407"} & found
+
+
 def test_the_process_that_spawns_is_no_rank(lint_text: Lint) -> None:
     """Its seed reaches no rank, and the option for the local rank is set by the ranks."""
     assert not {"DDP601", "DDP703"} & {one.code for one in lint_text(SPAWNED)}

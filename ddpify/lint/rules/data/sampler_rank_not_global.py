@@ -45,6 +45,7 @@ from ddpify.lint.scripts.group_state import is_joined
 from ddpify.lint.scripts.repairs import drop_argument, spelled
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import SAMPLER, splits
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.taint.sources import DEVICES, LOCAL_RANK, RANK, SPAWNED
 
@@ -69,7 +70,7 @@ def check(script: Script) -> Iterator[Finding]:
                 or not any(map(splits, script.instances(call)))
             ):
                 continue
-            if not _is_of_a_node(script, one):
+            if not _is_of_a_node(script, one) or _gives_all_ranks(script, ranks):
                 continue
             yield Finding(
                 one,
@@ -77,6 +78,20 @@ def check(script: Script) -> Iterator[Finding]:
                 " same data and miss the rest",
                 _fix(script, call, one),
             )
+
+
+def _gives_all_ranks(script: Script, ranks: cst.Arg | None) -> bool:
+    """``for rank in range(2)``: one process looks at what each of the ranks would get."""
+    loops = script.structure.loops(ranks) if ranks is not None else []
+    counted = {
+        location
+        for loop in loops
+        if isinstance(loop, cst.For)
+        for name in walk(loop.target)
+        if isinstance(name, cst.Name)
+        for location in script.control.locations(name)
+    }
+    return ranks is not None and bool(script.flow.locations(ranks.value, script.module) & counted)
 
 
 def _is_of_a_node(script: Script, given: cst.Arg) -> bool:

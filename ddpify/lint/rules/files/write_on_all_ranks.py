@@ -239,7 +239,10 @@ def _appended(script: Script, effect: Effect) -> list[cst.Call]:
         write
         for write in script.method_calls("write", "writelines", everywhere=True)
         if isinstance(write.func, cst.Attribute)
-        and script.flow.locations(write.func.value, script.owners[write]) & opened
+        and any(
+            one.location in opened
+            for one in script.flow.ancestry(write.func.value, script.owners[write])
+        )
     ]
 
 

@@ -9,6 +9,9 @@ as far as its files say.
 Since PyTorch 2.0 torch.distributed.launch passes `--local-rank`, which the parser then refuses;
 torchrun passes nothing, and every rank takes the default.
 
+Where a README, requirements or an environment ask for an older PyTorch, or where torchrun is what
+starts the script, the first of the two is reported with `--strict` alone.
+
 ## Example
 ```python
 parser = argparse.ArgumentParser()
@@ -72,6 +75,7 @@ from ddpify.lint.scripts.repairs import add_argument, import_of
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.versions import depends_on_version
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.texts import is_for_old_torch, is_started_by_torchrun
 
 _SPELLINGS = ("--local_rank", "--local-rank")
 
@@ -98,7 +102,7 @@ def check(script: Script) -> Iterator[Finding]:
         may_get_it = is_read or not script.control.spawned
         refuses = "--local-rank" not in known and may_get_it and _refuses_others(script, call)
         if refuses:
-            yield _spelling(script, known["--local_rank"], is_read and not script.control.spawned)
+            yield _spelling(script, known["--local_rank"], _certainty(script, is_read))
         if is_read and not _reads_the_environment(script):
             # Where the old launcher is refused, that is what stops the script first. Where it is
             # not, the script runs with that one.
@@ -142,18 +146,30 @@ def _is_read(script: Script) -> bool:
     return read
 
 
-def _spelling(script: Script, first: cst.SimpleString, is_needed: bool) -> Finding:
-    """An option that is not needed may be left from another launcher than the one in use.
+def _certainty(script: Script, is_read: bool) -> Confidence:
+    """How sure it is that the old launcher of a new PyTorch starts the script.
 
-    Nothing reads it, or the script starts its ranks itself.
+    An option that nothing reads, or of a script that starts its ranks itself, may be left from
+    another launcher than the one in use.
     """
+    if not is_read or script.control.spawned:
+        return Confidence.POSSIBLE
+    if script.requires_torch(2, 0):
+        return Confidence.CERTAIN
+    path = script.module.path
+    if is_for_old_torch(script.texts) or is_started_by_torchrun(path, script.texts):
+        return Confidence.POSSIBLE
+    return Confidence.LIKELY
+
+
+def _spelling(script: Script, first: cst.SimpleString, sure: Confidence) -> Finding:
     quote = first.quote
     text = f"{quote}--local-rank{quote}, {quote}--local_rank{quote}"
     return Finding(
         first,
         "torch.distributed.launch passes --local-rank since PyTorch 2.0: this parser refuses it",
         script.replace(first, text, "accept both spellings"),
-        confidence=Confidence.CERTAIN if is_needed else Confidence.POSSIBLE,
+        confidence=sure,
     )
 
 

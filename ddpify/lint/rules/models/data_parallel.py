@@ -50,6 +50,8 @@ from ddpify.understanding.taint.sources import DEVICES
 def check(script: Script) -> Iterator[Finding]:
     """Calls of DataParallel in scripts that train."""
     for call in script.calls("torch.nn.DataParallel", "torch.nn.parallel.data_parallel"):
+        if script.control.is_only_before_spawning(call):
+            continue  # no rank is there yet
         guards = script.control.guards(call)
         counted = all(_counts_gpus(script, one.test) for one in guards)
         if counted and not _has_one_device(call):

@@ -107,30 +107,33 @@ def check(script: Script) -> Iterator[Finding]:
             "gradients go over the network in each backward; only the last before the step needs"
             " that: use no_sync() for the others",
             _fix(script, window),
-            confidence=Confidence.POSSIBLE if _is_of_one(script, window) else Confidence.CERTAIN,
+            confidence=_certainty(script, window),
         )
 
 
-def _is_of_one(script: Script, window: Window) -> bool:
-    """Whether the window's length is 1 unless somebody asks for more."""
+def _certainty(script: Script, window: Window) -> Confidence:
+    """A window may have a length of 1, by its default or by a configuration that is not seen."""
     lengths = [
         one.right
         for one in walk(condition(script, window.guard))
         if isinstance(one, cst.BinaryOperation) and isinstance(one.operator, cst.Modulo)
     ]
-    return any(_is_one(script, node) for node in lengths)
+    unsure = any(_may_be_one(script, node) for node in lengths)
+    return Confidence.POSSIBLE if unsure else Confidence.CERTAIN
 
 
-def _is_one(script: Script, node: cst.BaseExpression, depth: int = 4) -> bool:
-    """``1``, or a name, a parameter or an option that nothing in sight sets to anything else."""
+def _may_be_one(script: Script, node: cst.BaseExpression, depth: int = 4) -> bool:
+    """``1``, what nothing in sight sets to anything else, or what a file gives: ``cfg.train.k``."""
     if isinstance(node, cst.Integer):
         return int(node.evaluated_value) == 1
+    if isinstance(node, cst.Subscript):
+        return script.value(node).constant() is ...
     if not isinstance(node, (cst.Name, cst.Attribute)) or depth == 0:
         return False
     edges = script.flow.edges_into(script.control.locations(node))
-    return bool(edges) and all(
-        one.value is not None and _is_one(script, one.value, depth - 1) for one in edges
-    )
+    if not edges:
+        return isinstance(node, cst.Attribute) and script.value(node).constant() is ...
+    return all(one.value is not None and _may_be_one(script, one.value, depth - 1) for one in edges)
 
 
 def _fix(script: Script, window: Window) -> Fix | None:

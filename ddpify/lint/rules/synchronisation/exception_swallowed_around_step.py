@@ -78,12 +78,22 @@ def check(script: Script) -> Iterator[Finding]:
         loops = script.structure.loops(attempt)
         if not loops or not script.trains(attempt.body) or not _steps(script, loops[0]):
             continue
+        sure = Confidence.LIKELY if _averages(script, attempt) else Confidence.POSSIBLE
         for handler in attempt.handlers:
             if _catches(handler) and not _stops(script, handler):
                 yield Finding(
                     handler,
                     "a rank that fails here goes on alone: the others wait for its gradients",
+                    confidence=sure,
                 )
+
+
+def _averages(script: Script, attempt: cst.Try) -> bool:
+    """Whether a wrapped model is called: the gradients of another one are a rank's own."""
+    return any(
+        isinstance(one, cst.Call) and script.is_ddp(one.func)
+        for one in script.reached(attempt.body)
+    )
 
 
 def _steps(script: Script, loop: cst.CSTNode) -> bool:

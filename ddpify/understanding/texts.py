@@ -1,0 +1,77 @@
+"""What the other files of a project say: which PyTorch it is for, and what starts a script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+_NAMES = re.compile(
+    r"(?i)^(?:readme.*|requirements.*|environment.*|install.*|dockerfile.*|makefile"
+    r"|setup\.(?:py|cfg)|pyproject\.toml|.*\.(?:sh|bash|slurm|sbatch|md|rst|ya?ml))$"
+)
+_LEVELS, _MOST_FILES, _MOST_BYTES = 4, 80, 200_000
+_FOLDERS = ("scripts", "script", "tools", "docs", "docker", "experiments", "exps", "requirements")
+
+# "PyTorch 1.13", "torch==1.7.1", "pytorch (1.2)", but not "torch >= 1.8" nor "PyTorch 1.8+".
+_TORCH = r"(?i)(?<![\w.-])(?:py)?torch(?:[-_ ]?version)?[\s:`*_(\[\"'v]*"
+_OR_LATER = (
+    r"(?!\.?\d)(?!\s*(?:\+(?!cu|cpu)|(?:or|and)\s+(?:\w+\s+)?(?:later|higher|newer|above|up)))"
+)
+_OLD_TORCH = re.compile(rf"{_TORCH}(?:==?|~=|<=?|-)?[\s\"'v]*(?:0\.\d|1\.\d+)(?:\.\d+)*{_OR_LATER}")
+_NEW_TORCH = re.compile(rf"{_TORCH}(?:[><=~]=?|-)?[\s\"'v]*[2-9]\.\d")
+# There is no PyTorch 2 for these, and conda's packages of CUDA have another name since then.
+_OLD_PYTHON = re.compile(rf"(?i)\bpython[\s:]*(?:==?|-)?\s*3\.[5-7](?:\.\d+)?{_OR_LATER}")
+_OLD_CUDA = re.compile(r"\bcudatoolkit\s*=|\bcudatoolkit\b(?=.*-c pytorch)")
+
+_OLD_LAUNCHER = "torch.distributed.launch"
+_LAUNCHERS = re.compile(r"torch\.distributed\.launch\b|torch\.distributed\.run\b|\btorchrun\b")
+
+
+def texts_around(script: Path) -> dict[Path, str]:
+    """The documents, requirements and shell scripts of a project, by their paths.
+
+    They are those in the script's folder and above it, up to the repository's root, and in folders
+    there that are called so.
+    """
+    found: dict[Path, str] = {}
+    folder = script.resolve().parent
+    for above in (folder, *folder.parents[: _LEVELS - 1]):
+        found |= {path: _text(path) for path in _files(above)}
+        if (above / ".git").exists():
+            break
+    return found
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    places = (folder, *(folder / name for name in _FOLDERS if (folder / name).is_dir()))
+    held = (path for place in places for path in sorted(place.iterdir()))
+    some = (path for path in held if _NAMES.match(path.name) and path.is_file())
+    yield from (path for path, _ in zip(some, range(_MOST_FILES), strict=False))
+
+
+def _text(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(_MOST_BYTES).decode("utf-8", "replace")
+
+
+def is_for_old_torch(texts: Mapping[Path, str]) -> bool:
+    """Whether a project asks for a PyTorch before 2.0, as far as its files say."""
+    held = [*texts.values()]
+    if any(_NEW_TORCH.search(text) for text in held):
+        return False
+    signs = (_OLD_TORCH, _OLD_PYTHON, _OLD_CUDA)
+    return any(sign.search(text) for text in held for sign in signs)
+
+
+def is_started_by_torchrun(script: Path, texts: Mapping[Path, str]) -> bool:
+    """Whether commands start this script with torchrun, and none with the launcher before it."""
+    name = re.compile(rf"(?<![\w.-]){re.escape(script.name)}\b")
+    launchers = {
+        launcher
+        for text in texts.values()
+        for command in re.sub(r"\\\r?\n", " ", text).splitlines()
+        for launcher in _LAUNCHERS.findall(command)
+        if name.search(command)
+    }
+    return bool(launchers) and _OLD_LAUNCHER not in launchers

@@ -1,0 +1,64 @@
+"""What a project's documents and shell scripts tell about its PyTorch and its launcher."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpify.lint.diagnostics import Confidence
+from ddpify.understanding.texts import is_for_old_torch
+from tests.lint.conftest import Lint
+from tests.lint.setups import SETUPS
+
+PARSER = """
+parser = argparse.ArgumentParser()
+parser.add_argument("--local_rank", type=int, default=0)
+print(parser.parse_args().local_rank)
+"""
+OLD = (
+    "PyTorch 1.13",
+    "`torch==1.7.1`",
+    "pytorch (1.2)",
+    "torch==1.8.0+cu111",
+    "python=3.7",
+    "conda install pytorch cudatoolkit=11.3 -c pytorch",
+)
+NOT_OLD = (
+    "torch >= 1.8",
+    "PyTorch 1.8+",
+    "PyTorch 1.8.0 or later",
+    "Python 3.6+",
+    "torchvision==0.4",
+    "python=3.7, torch==2.1",
+)
+
+
+@pytest.mark.parametrize("text", OLD)
+def test_texts_that_ask_for_an_old_torch(text: str) -> None:
+    assert is_for_old_torch({Path("README.md"): text})
+
+
+@pytest.mark.parametrize("text", NOT_OLD)
+def test_texts_that_allow_a_new_torch(text: str) -> None:
+    assert not is_for_old_torch({Path("README.md"): text})
+
+
+def _confidence(lint_text: Lint) -> list[Confidence]:
+    found = lint_text(SETUPS["distributed"] + PARSER, select=("DDP703",), strict=True)
+    return [one.confidence for one in found if "--local-rank" in one.message]
+
+
+def test_the_spelling_of_the_old_launcher(lint_text: Lint, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    assert _confidence(lint_text) == [Confidence.LIKELY]
+    (tmp_path / "README.md").write_text("Tested with PyTorch 1.10\n")
+    assert _confidence(lint_text) == [Confidence.POSSIBLE]
+    (tmp_path / "README.md").write_text("Needs torch>=2.1\n")
+    assert _confidence(lint_text) == [Confidence.LIKELY]
+    (tmp_path / "run.sh").write_text("torchrun --nproc_per_node 4 \\\n    train.py\n")
+    assert _confidence(lint_text) == [Confidence.POSSIBLE]
+    (tmp_path / "old.sh").write_text("python -m torch.distributed.launch train.py\n")
+    assert _confidence(lint_text) == [Confidence.LIKELY]
+    (tmp_path / "requirements.txt").write_text("torch>=2.0\n")
+    assert _confidence(lint_text) == [Confidence.CERTAIN]
