@@ -4,7 +4,8 @@
 
 FOLDER holds a checkout of each repository of the table at its commit, as ``owner+name``. A row
 without ``search`` puts its line before the line that it names; any other replaces a part of that
-line. A repository has copies, since some pitfalls hide others. A pitfall is found if one of its
+line. A row with an ``entry`` is linted with that script, which starts what the file holds. A
+repository has copies, since some pitfalls hide others. A pitfall is found if one of its
 rules has a finding at the planted line or near it, or anywhere in the file if that rule has none in
 the file as it is.
 """
@@ -38,6 +39,7 @@ class Plant:
     replace: str
     rules: frozenset[str]
     pitfall: str
+    entry: str
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def _read() -> list[Plant]:
     with TABLE.open(newline="") as table:
         return [
             Plant(row["repository"], row["copy"], row["file"], int(row["line"]), row["search"],
-                  row["replace"], frozenset(row["rules"].split("|")), row["pitfall"])
+                  row["replace"], frozenset(row["rules"].split("|")), row["pitfall"], row["entry"])
             for row in csv.DictReader(table)
         ]  # fmt: skip
 
@@ -81,7 +83,7 @@ def _try(source: Path, plants: list[Plant]) -> list[tuple[Plant, set[str]]]:
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place) / source.name
         shutil.copytree(source, copy)
-        files = sorted({plant.file for plant in plants})
+        files = sorted({name for plant in plants for name in (plant.file, plant.entry) if name})
         before = _lint(copy, files)
         for plant in sorted(plants, key=lambda one: -one.line):
             _plant(copy / plant.file, plant)

@@ -185,7 +185,7 @@ def _guarded_at(script: Script, call: cst.Call) -> cst.CSTNode | None:
     if script.control.rank_guards(call):
         return call
     function = script.structure.function(call)
-    if function is None:
+    if function is None or function in script.control.spawned:
         return None
     callers = [s for s in script.control.callers(function) if _passes_wrapper(script, s.node)]
     if not callers or script.control.covers_all(callers):
