@@ -21,6 +21,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 TABLE = Path(__file__).parent / "public" / "plants.csv"
@@ -84,11 +85,17 @@ def _try(source: Path, plants: list[Plant]) -> list[tuple[Plant, set[str]]]:
         copy = Path(place) / source.name
         shutil.copytree(source, copy)
         files = sorted({name for plant in plants for name in (plant.file, plant.entry) if name})
-        before = _lint(copy, files)
+        before = _before(source, tuple(files))
         for plant in sorted(plants, key=lambda one: -one.line):
             _plant(copy / plant.file, plant)
         after = _lint(copy, files)
     return [(plant, _about(plant, plants, before, after)) for plant in plants]
+
+
+@cache
+def _before(source: Path, files: tuple[str, ...]) -> list[Found]:
+    """What is found without any plant, once for all copies with the same files."""
+    return _lint(source, [*files])
 
 
 def _plant(path: Path, plant: Plant) -> None:

@@ -376,6 +376,32 @@ if rank == 0:
 """
         + TRAIN,
     ),
+    "a loop over names of another package, of which one is trained with": Case(
+        "DDP402",
+        """
+from tasks import names
+for name in names:
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        if name == "main":
+            break
+        loss.backward()
+        optimizer.step()
+""",
+    ),
+    "a backward on all ranks, in both branches": Case(
+        "DDP403",
+        """
+for x, y in loader:
+    loss = criterion(model(x), y)
+    if rank == 0:
+        loss.backward()
+        print(loss.item())
+    else:
+        loss.backward()
+    optimizer.step()
+""",
+    ),
 }
 WRONG = {
     "a removed name under another condition": Case(
@@ -579,6 +605,40 @@ def save():
         return
     torch.save(model.module.state_dict(), path)
 save()
+""",
+    ),
+    "an end by the loss of batches that another package makes": Case(
+        "DDP402",
+        """
+from timm.data import create_loader
+batches = create_loader(dataset, distributed=True)
+for x, y in batches:
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    if loss.item() > 100:
+        break
+""",
+    ),
+    "a backward by a rank's own loss": Case(
+        "DDP402",
+        """
+for x, y in loader:
+    loss = criterion(model(x), y)
+    if loss.item() < 100:
+        loss.backward()
+    optimizer.step()
+""",
+    ),
+    "a backward on rank 0 alone": Case(
+        "DDP403",
+        """
+for x, y in loader:
+    loss = criterion(model(x), y)
+    if rank > 0:
+        continue
+    loss.backward()
+    optimizer.step()
 """,
     ),
 }

@@ -9,6 +9,7 @@ import libcst as cst
 
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED, MAY_ASK, OTHER, SINGLE
 from ddpify.lint.scripts.understood import Understood
+from ddpify.lint.scripts.unseen_batches import is_unseen, unseen_loops
 from ddpify.understanding.libraries.distributed import (
     DDP,
     FSDP,
@@ -126,13 +127,17 @@ class Reading(Understood):
             if not self.has_runtime and self._goes_through_shards(loop.iter)
         }
 
+    @cached_property
+    def _unseen_loops(self) -> set[cst.For]:
+        return set() if self.has_runtime else {*unseen_loops(self, self.flow)}
+
     def takes_batches(self, edge: FlowEdge) -> bool:
         """Whether a loop over batches gives them to this target: not what is zipped with them."""
-        return (
-            edge.node in self.batch_loops
-            and edge.value is not None
-            and self._goes_through_shards(edge.value)
-        )
+        if edge.value is None:
+            return False
+        if edge.node in self._unseen_loops and is_unseen(self, edge.value):
+            return True
+        return edge.node in self.batch_loops and self._goes_through_shards(edge.value)
 
     def _adds_over_batches(self, edge: FlowEdge) -> bool:
         """Whether ``+=`` or ``append`` collects from one batch to the next."""

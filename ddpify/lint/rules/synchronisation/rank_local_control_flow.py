@@ -198,7 +198,7 @@ def check(script: Script) -> Iterator[Finding]:
 def _meetings(script: Script, reported: set[cst.CSTNode]) -> Iterator[Finding]:
     """Collectives that a rank runs or not by its own values."""
     for call in script.structure.all(cst.Call):
-        name = collective_of(script, call)
+        name = "backward" if call in script.facts.backwards else collective_of(script, call)
         for guard in script.control.guards(call) if name is not None else ():
             if guard.left_early or guard.test in reported or script.control.asks_rank(guard.test):
                 continue

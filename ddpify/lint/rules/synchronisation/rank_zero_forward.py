@@ -2,7 +2,8 @@
 
 ## What it does
 Looks for calls of an FSDP object, or of a DDP object around a model with buffers, that run only
-under a condition on the rank; of any DDP object where a loss is made from them.
+under a condition on the rank; of any DDP object where a loss is made from them. Also for a backward
+that only some ranks run.
 
 ## Why is this bad
 The wrapper's forward is a collective when the model has buffers (BatchNorm) or is sharded: rank 0
@@ -56,12 +57,12 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.answers import goes_back_in_other_branch, is_answered
 from ddpify.lint.scripts.loss_inputs import reaches_loss
 from ddpify.lint.scripts.model_layers import has_buffers
 from ddpify.lint.scripts.resolved import is_resolved
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP, is_wrapper
-from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN, Instance
 
@@ -80,7 +81,7 @@ def check(script: Script) -> Iterator[Finding]:
         if not _calls_wrapper(script, call) or not is_resolved(script, call.func):
             continue
         node = _guarded_at(script, call)
-        if node is not None and not script.strict and _is_answered(script, call, node):
+        if node is not None and not script.strict and is_answered(script, call, node):
             continue
         if node is not None and node not in reported:
             reported.add(node)
@@ -89,6 +90,13 @@ def check(script: Script) -> Iterator[Finding]:
                 f"only some ranks run the wrapped model: {_what_waits(script, call)} waits for the"
                 " others, and this hangs",
                 _fix(script, call) if node is call else None,
+            )
+    for node in script.facts.backwards:
+        if script.owners.get(node) is script.module and _goes_back_alone(script, node):
+            yield Finding(
+                node,
+                "only some ranks go backward: it averages the gradients and waits for the others,"
+                " and this hangs",
             )
 
 
@@ -146,40 +154,6 @@ def _waits_in_place(script: Script, model: Instance, call: cst.Call) -> bool:
     return bool(script.events(model, "shard")) or not script.control.without_grad(call)
 
 
-def _is_answered(script: Script, call: cst.Call, node: cst.CSTNode) -> bool:
-    """Whether the others' next training forward takes what this one sends.
-
-    Without gradients, DistributedDataParallel sends the buffers once, and rank 0 leaves out the
-    sending of its own next forward. What comes after the last step is answered by nobody.
-    """
-    sharded = any(one.type != DDP for one in script.instances(call.func))
-    if sharded or not script.control.without_grad(call):
-        return False
-    todo, seen = [node], {node}
-    while todo:
-        site = todo.pop()
-        structure = script.structure_of(site)
-        if any(_trains_after(script, loop, site) for loop in structure.loops(site)):
-            return True
-        function = structure.function(site)
-        callers = script.control.callers(function) if function is not None else []
-        todo += [one.node for one in callers if one.node not in seen]
-        seen.update(one.node for one in callers)
-    return False
-
-
-def _trains_after(script: Script, loop: cst.For | cst.While, site: cst.CSTNode) -> bool:
-    """Whether a round of a loop goes on with a step, or a step of the same epoch follows."""
-    if isinstance(loop, cst.For) and script.loaders_in(loop.iter) and script.trains(loop):
-        return True
-    order = script.structure_of(site).order
-    return any(
-        order[site] < order.get(one, 0) and script.trains(one)
-        for one in walk(loop.body)
-        if isinstance(one, (cst.SimpleStatementLine, cst.For, cst.While, cst.With))
-    )
-
-
 def _guarded_at(script: Script, call: cst.Call) -> cst.CSTNode | None:
     """The call itself, or the one call of its function, that a condition on the rank governs."""
     if script.control.rank_guards(call):
@@ -211,3 +185,17 @@ def _fix(script: Script, call: cst.Call) -> Fix | None:
         return None
     text = f"{code_of(call.func)}.module"
     return script.replace(call.func, text, "call the module inside, which needs no other rank")
+
+
+def _goes_back_alone(script: Script, node: cst.CSTNode) -> bool:
+    """Whether some ranks leave out a backward whose forward all of them have run."""
+    alone = {guard.statement for guard in script.control.rank_guards(node)}
+    loop = next(iter(script.structure.loops(node)), None)
+    if not alone or loop is None or goes_back_in_other_branch(script, node):
+        return False
+    return any(
+        isinstance(call, cst.Call)
+        and _calls_wrapper(script, call)
+        and not script.control.rank_guards(call)
+        for call in script.structure.inside(loop.body, cst.Call)
+    )

@@ -1,0 +1,150 @@
+"""The places of a file that name a GPU: by a number, or by none where no GPU was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.scripts.script import Script
+from ddpify.understanding.libraries.distributed import INIT_GROUP
+from ddpify.understanding.libraries.object_kinds import is_loss
+from ddpify.understanding.syntax import argument
+from ddpify.understanding.taint.sources import ANY_RANK, TOLD
+from ddpify.understanding.values import Device
+
+_ACCELERATORS = ("cuda", "xpu", "npu", "hpu")
+SET_DEVICE = (
+    "torch.cuda.set_device",
+    "torch.accelerator.set_device_index",
+    "torch.xpu.set_device",
+)
+# These choose the rank's device where nobody has.
+_CHOOSING = (
+    "torch.distributed.fsdp.fully_shard",
+    "torch.distributed._composable.fsdp.fully_shard",
+    "torch.distributed.device_mesh.init_device_mesh",
+    "torch.distributed.init_device_mesh",
+)
+_MAKERS = (
+    "torch.tensor", "torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn",
+    "torch.full", "torch.arange", "torch.randint", "torch.eye",
+)  # fmt: skip
+
+
+def literal_devices(script: Script) -> Iterator[cst.CSTNode]:
+    """The calls and arguments that name a device in the source itself."""
+    bare = not _knows_its_gpu(script)
+    for call in script.structure.all(cst.Call):
+        names = script.names(call.func)
+        if names & set(SET_DEVICE) and call.args and _index(script, call.args[0].value) is not None:
+            yield call
+        elif "torch.device" in names:
+            if _device_object(script, call, bare):
+                yield call
+        elif call in script.facts.device_moves and isinstance(call.func, cst.Attribute):
+            if _move(script, call, bare):
+                yield call
+        elif names & set(_MAKERS):
+            given = argument(call, "device")
+            if given is not None and _text(script, given.value, bare):
+                yield given
+        yield from _device_ids(script, call)
+
+
+def _device_object(script: Script, call: cst.Call, bare: bool) -> bool:
+    devices = [a for a in script.value(call).atoms if isinstance(a, Device) and a.accelerator]
+    given = call.args[-1].value if call.args else None  # the index, where there is one
+    if given is None or script.flow.sources(given, script.module) & ANY_RANK:
+        return False
+    if any(device.index is not None for device in devices):
+        numbered = all(d.index is not None or not bare for d in devices)
+        return numbered and (_written(given) or _is_setting(script, given, bare))
+    return bare and bool(devices) and _written(given)
+
+
+def _written(node: cst.CSTNode) -> bool:
+    """Whether the expression itself shows the name: an option's default can be overridden."""
+    if isinstance(node, cst.IfExp):
+        return _written(node.body) or _written(node.orelse)
+    return isinstance(node, (cst.SimpleString, cst.Integer))
+
+
+def _move(script: Script, call: cst.Call, bare: bool) -> bool:
+    assert isinstance(call.func, cst.Attribute)
+    if call.func.attr.value == "cuda":
+        chosen = argument(call, "device", 0)
+        if chosen is None:
+            return bare and not _is_loss(script, call.func.value)
+        return _index(script, chosen.value) is not None
+    if call.func.attr.value != "to" or not call.args:
+        return False
+    given = argument(call, "device", 0)
+    if given is None:
+        return False
+    return _index(script, given.value) is not None or _text(script, given.value, bare)
+
+
+def _is_loss(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether this is a loss without weights: it has no tensors to move."""
+    held = script.instances(node)
+    return bool(held) and all(is_loss(one) and not one.arguments for one in held)
+
+
+def _index(script: Script, node: cst.BaseExpression) -> int | None:
+    """A literal index of a device."""
+    if isinstance(node, cst.Integer):
+        return int(node.evaluated_value)
+    return None
+
+
+def _text(script: Script, node: cst.BaseExpression, bare: bool) -> bool:
+    """Whether an expression is, in the source, the name of an accelerator."""
+    if isinstance(node, cst.IfExp):
+        return _text(script, node.body, bare) or _text(script, node.orelse, bare)
+    if not isinstance(node, cst.SimpleString):
+        return _is_setting(script, node, bare)
+    held = script.value(node).constant()
+    text = held if isinstance(held, str) else node.evaluated_value
+    return _names_one(str(text), bare)
+
+
+def _names_one(text: str, bare: bool) -> bool:
+    """``cuda:0``, and ``cuda`` where no GPU is chosen."""
+    kind, _, index = text.partition(":")
+    return kind in _ACCELERATORS and (index.isdigit() or (bare and not index))
+
+
+def _is_setting(script: Script, node: cst.BaseExpression, bare: bool) -> bool:
+    """Whether an expression reads a setting that surely is such a name, and no option."""
+    if not isinstance(node, (cst.Attribute, cst.Subscript)):
+        return False
+    held = script.value(node).constant()
+    owners = {one.type for one in script.instances(node.value)}
+    return isinstance(held, str) and _names_one(held, bare) and "argparse.Namespace" not in owners
+
+
+def _device_ids(script: Script, call: cst.Call) -> Iterator[cst.CSTNode]:
+    given = argument(call, "device_ids")
+    if given is None or not isinstance(given.value, cst.List):
+        return
+    if any(name.endswith("DistributedDataParallel") for name in script.names(call.func)):
+        constants = [script.value(e.value).constant() for e in given.value.elements]
+        if len(constants) == 1 and isinstance(given.value.elements[0].value, cst.Integer):
+            yield given
+
+
+def _knows_its_gpu(script: Script) -> bool:
+    """Whether the script says anywhere which GPU is the rank's own."""
+    if script.uses(*SET_DEVICE, *_CHOOSING) or not script.uses(INIT_GROUP):
+        return True  # whatever joins the group elsewhere may set the device, too
+    for call in script.calls("torch.device", INIT_GROUP, everywhere=True):
+        module = script.owners[call]
+        known = ANY_RANK if "torch.device" in script.names(call.func) else ANY_RANK - {TOLD}
+        if any(script.flow.sources(a.value, module) & known for a in call.args):
+            return True
+    return "CUDA_VISIBLE_DEVICES" in script.source.text or any(
+        script.flow.sources(a.value, script.owners[call]) & ANY_RANK
+        for call in script.method_calls("to", "cuda", everywhere=True)
+        for a in call.args
+    )
