@@ -6,7 +6,7 @@ like, when no seed makes all ranks draw the same numbers.
 
 ## Why is this bad
 What one rank validates on, another trains on. The validation score is too good, and no error
-tells.
+says so.
 
 ## Example
 ```python

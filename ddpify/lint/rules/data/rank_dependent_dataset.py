@@ -5,8 +5,8 @@ Looks for data sets made of random numbers without a common seed, behind a `Dist
 
 ## Why is this bad
 The sampler gives each rank some indices of one data set. Where index 7 is another sample on each
-rank, samples are lost and the epoch is no pass over any data; labels that are drawn so teach
-nothing.
+rank, samples are lost and the epoch is no pass over any data; labels drawn in that way
+teach nothing.
 
 ## Example
 ```python

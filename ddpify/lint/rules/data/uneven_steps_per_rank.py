@@ -43,7 +43,7 @@ for name in files[:even][rank::world_size]:
 ```
 
 ## Also fine
-`Join`, a sampler, which makes all ranks equal, and loops without a collective.
+`Join`, a sampler, which gives all ranks equally much, and loops without a collective.
 ```python
 from torch.distributed.algorithms.join import Join
 with Join([model]):

@@ -7,7 +7,7 @@ become the samples of a data set or the layers of a model.
 ## Why is this bad
 The order of a set of strings differs from process to process, that of a folder from node to node.
 The ranks number the classes differently, or split lists that differ, and average gradients that
-mean different things. No error tells.
+mean different things. No error says so.
 
 ## Example
 ```python
@@ -98,7 +98,7 @@ Unsafe: classes get other numbers than in an earlier run, whose checkpoints then
 ## When not to follow it
 Where all processes are started with one `PYTHONHASHSEED`, and read one folder.
 
-What the process that starts the ranks lists once, and hands to them.
+Where the process that starts the ranks makes the list once and hands it to them.
 ```python bare
 import os
 import torch

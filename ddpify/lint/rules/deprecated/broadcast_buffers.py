@@ -4,8 +4,8 @@
 Looks for `broadcast_buffers=` where the project requires PyTorch 2.13 or later.
 
 ## Why is this bad
-It warns on every rank and will go. `forward_sync_buffers` takes its place in the forward pass, but
-buffers are still sent once when the wrapper is made.
+It warns on every rank and will be removed. `forward_sync_buffers` takes its place in the forward
+pass, but buffers are still sent once when the wrapper is made.
 
 ## Example
 ```python recent

@@ -5,8 +5,8 @@ Looks for `save_state_dict` and `load_state_dict` of `torch.distributed.checkpoi
 `torch.distributed._shard.checkpoint`, and for FSDP's `state_dict_type`.
 
 ## Why is this bad
-They warn, and will go. `dcp.save`, `dcp.load` and `get_model_state_dict` do the same for every
-kind of wrapper, and save asynchronously where asked.
+They warn, and will be removed. `dcp.save`, `dcp.load` and `get_model_state_dict` do the same for
+every kind of wrapper, and save asynchronously where asked.
 
 ## Example
 ```python

@@ -4,7 +4,7 @@
 Looks for `torch.cuda.amp.autocast` and `torch.cuda.amp.GradScaler`.
 
 ## Why is this bad
-They warn at every call since PyTorch 2.4, and will go.
+They have warned at every call since PyTorch 2.4, and will be removed.
 
 ## Example
 ```python

@@ -50,7 +50,8 @@ else:
 
 ## Fix safety
 Unsafe: apex's wrapper and batch norm become PyTorch's, without the options that only apex has.
-`amp` is for hand: it wants `torch.autocast` around the forward and a `GradScaler` around the step.
+`amp` must be changed by hand: it takes `torch.autocast` around the forward and a `GradScaler`
+around the step.
 
 ## References
 https://github.com/NVIDIA/apex

@@ -5,7 +5,7 @@ Looks for `_all_gather_base` and `_reduce_scatter_base` and, where the project r
 2.13 or later, for `all_gather_into_tensor` and `reduce_scatter_tensor`.
 
 ## Why is this bad
-Each call warns, on every rank, and the names will go.
+Each call warns, on every rank, and the names will be removed.
 
 ## Example
 ```python
@@ -24,7 +24,7 @@ dist.all_gather_into_tensor(out, torch.ones(2, device=device))
 ```
 
 ## Also fine
-Choosing by what there is.
+A name that is chosen by what the installed version has.
 ```python recent
 out = torch.empty(2 * world_size, device=device)
 if hasattr(dist, "all_gather_single"):

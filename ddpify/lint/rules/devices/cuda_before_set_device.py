@@ -40,7 +40,7 @@ def main():
 ```
 
 ## Also fine
-A device with its number, and asking what there is.
+A device with its number, and questions about the GPUs that are there.
 ```python
 def main():
     available = torch.cuda.is_available()

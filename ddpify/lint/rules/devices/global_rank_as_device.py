@@ -1,4 +1,4 @@
-"""The number among all processes is used as the number of a GPU.
+"""The global rank is used as the number of a GPU.
 
 ## What it does
 Looks for `set_device`, `torch.device`, `device_ids`, `.to()` and `.cuda()` with a global rank.

@@ -50,6 +50,7 @@ from ddpify.understanding.taint.saved_models import Checkpoints
 from ddpify.understanding.taint.sources import ANY_RANK
 
 # Words that make it doubtful that a state has tensors. They only ever silence the rule.
+_ASKS_GPU = re.compile(r"(?i)gpu|cuda|device|rank|distributed|ddp")  # as a word of a condition
 _SCHEDULES = re.compile(r"(?i)sched|scaler")
 
 
@@ -164,6 +165,8 @@ def _is_the_other_case(script: Script, call: cst.Call) -> bool:
     takes the other branch.
     """
     for guard in script.control.guards(call):
+        if not _ASKS_GPU.search(code_of(guard.test)):
+            continue  # another file is loaded there, and this one as it is here
         if isinstance(guard.statement, cst.If) and guard.statement.orelse is not None:
             other = guard.statement.orelse if guard.positive else guard.statement.body
             for node in walk(other):

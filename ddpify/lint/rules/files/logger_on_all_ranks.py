@@ -4,7 +4,7 @@
 Looks for `SummaryWriter`, `wandb.init`, and the runs of other loggers, that all ranks reach.
 
 ## Why is this bad
-N processes write N event files, or N runs, of which each holds its own part of the numbers.
+N processes write N event files, or N runs, each with its own part of the numbers.
 
 ## Example
 ```python

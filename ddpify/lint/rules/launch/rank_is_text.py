@@ -1,4 +1,4 @@
-"""A rank from the environment is compared with a number: it is a text, and never equal to one.
+"""A rank from the environment is compared with a number: it is text, and never equals one.
 
 ## What it does
 Looks for `==`, `!=` and `in` between what `os.environ` says of the rank or the number of ranks, and
@@ -6,7 +6,7 @@ numbers.
 
 ## Why is this bad
 `os.environ["LOCAL_RANK"]` is `"0"`, which is not `0`. A block for rank 0 is left out on all ranks,
-without a word: no checkpoint is saved, nothing is printed.
+and nothing says so: no checkpoint is saved, nothing is printed.
 
 ## Example
 ```python

@@ -5,7 +5,7 @@ Looks for random splits of a data set in scripts whose seeds depend on the rank.
 
 ## Why is this bad
 With its own seed, each rank splits the data in its own way: what one validates on, another trains
-on, and no error tells. A model under DistributedDataParallel is safe, since its constructor sends
+on, and no error says so. A model under DistributedDataParallel is safe, since its constructor sends
 rank 0's parameters to all.
 
 ## Example

@@ -60,7 +60,7 @@ for x, y in loader:
 ## When not to follow it
 Where ranks work on parts of one model, as in tensor parallelism.
 
-A function of another file's: its argument may well be the rank.
+Where a function of another file gives the seed, which may well be made from the rank.
 ```python
 def training_loop(rank, seed):
     torch.manual_seed(seed * 8 + rank)

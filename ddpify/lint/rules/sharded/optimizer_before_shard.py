@@ -6,7 +6,7 @@ Looks for an optimizer made from a model's parameters before `fully_shard` or
 
 ## Why is this bad
 Sharding replaces the parameters. The optimizer steps the old ones, which nobody uses: the model
-never changes, and no error tells.
+never changes, and no error says so.
 
 ## Example
 ```python

@@ -42,7 +42,8 @@ if rank == 0:
 ```
 
 ## Also fine
-All ranks gather and rank 0 writes; a wrapper whose every rank has everything; a file a rank.
+All ranks gather and rank 0 writes; a wrapper whose every rank has everything; one file for each
+rank.
 ```python
 from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
 sharded = FSDP(net)

@@ -47,7 +47,7 @@ for x, y in loader:
 ```
 
 ## Fix safety
-Unsafe: something else in the loop may rely on the ranks' meeting, such as a file.
+Unsafe: something else in the loop may rely on the ranks meeting there, such as a file.
 
 ## References
 https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management

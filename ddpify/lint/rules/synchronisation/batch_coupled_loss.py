@@ -6,7 +6,7 @@ negatives, `z @ z.t()`, rankings.
 
 ## Why is this bad
 Each rank compares its own samples only. With N ranks a sample meets N times fewer others: it is
-another loss, with fewer negatives, and no error tells.
+another loss, with fewer negatives, and no error says so.
 
 ## Example
 ```python

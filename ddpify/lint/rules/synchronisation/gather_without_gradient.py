@@ -1,4 +1,4 @@
-"""What other ranks send into the loss brings no gradient, not even the rank's own part.
+"""What is gathered into the loss has no gradient, not even the rank's own part.
 
 ## What it does
 Looks for results of `all_gather` that go into a loss, without this rank's tensor put back in its

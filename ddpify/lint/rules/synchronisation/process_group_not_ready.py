@@ -57,7 +57,8 @@ if __name__ == "__main__":
 ```
 
 ## Also fine
-A question whether the group is there, a set-up in a function, and a sampler that is told all.
+A question whether the group is there, a set-up in a function, and a sampler that is told rank and
+size.
 ```python bare
 import os
 import torch
