@@ -641,4 +641,38 @@ for x, y in loader:
     optimizer.step()
 """,
     ),
+    "a method past a wrapper that takes the model's name": Case(
+        "DDP303",
+        """
+import hydra
+class Workspace:
+    def __init__(self, cfg):
+        self.model = hydra.utils.instantiate(cfg.policy)
+    def run(self):
+        self.model = DDP(self.model, device_ids=[local_rank])
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        for x, y in loader:
+            self.model.module.compute_loss(x).backward()
+            self.optimizer.step()
+Workspace(hydra.compose("train")).run()
+""",
+    ),
+    "a log of all ranks with what a function of the rank gives": Case(
+        "DDP501",
+        """
+def epoch(rank):
+    total = 0
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    if rank == 0:
+        print(total)
+    return {"loss": total, "lr": 0.1 * world_size}
+stats = epoch(rank)
+with open("log.txt", "a") as file:
+    file.write(json.dumps(stats))
+""",
+    ),
 }

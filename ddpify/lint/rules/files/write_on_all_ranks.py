@@ -54,6 +54,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.lint.certainty import surely_asks_rank
 from ddpify.lint.diagnostics import Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import on_rank_zero, runtime
@@ -210,7 +211,7 @@ def _only_makes(script: Script, effect: Effect) -> bool:
 def _says_whose_lines(script: Script, effect: Effect) -> bool:
     """``f = open(path, "a"); f.write(f"rank {rank}: ...")``: a log of all ranks, on purpose."""
     return any(
-        script.flow.sources(one.value, script.owners[write]) & ANY_RANK
+        surely_asks_rank(script.control, one.value)
         for write in _appended(script, effect)
         for one in write.args
     )

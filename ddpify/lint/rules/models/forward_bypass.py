@@ -147,6 +147,7 @@ def _called_with_gradients(script: Script, wrapper: Instance, bypass: cst.Call) 
     return any(
         event.gradient
         and isinstance(event.site.node, cst.Call)
+        and _module_of(event.site.node.func) is None
         and script.is_wrapped(event.site.node.func)
         and _is_beside(script, event.site.node, bypass)
         and reaches_loss(script, event.site.node)
