@@ -39,14 +39,17 @@ _DRAWING = ("Linear", "Bilinear", "Conv", "Embedding", "RNN", "LSTM", "GRU", "Mu
 _ADDING = ("add_module", "register_module", "append", "insert", "extend", "update")
 
 
-def gives_new(layer: Instance) -> bool:
+def gives_new(layer: Instance, around: tuple[Instance, ...] = ()) -> bool:
     """Whether a layer's result shows the elements of no other tensor, as a convolution's does.
 
-    Nor does that of layers one after the other where one of them does not.
+    Nor does that of layers one after the other where one of them does not. One that was made of
+    the children of an attribute which it replaces is seen inside itself, ``around`` it.
     """
+    if any(layer is outer for outer in around):
+        return False
     if layer.kind == SEQUENTIAL:
         held = (a for one in layer.arguments.values() for a in one.of(Instance))
-        return any(gives_new(one) for one in held)
+        return any(gives_new(one, (*around, layer)) for one in held)
     name = layer.kind.removeprefix("torch.nn.")
     return name != layer.kind and any(map(name.startswith, _COMPUTING))
 

@@ -94,6 +94,29 @@ def test_layers_that_are_added_by_name_run_too(tmp_path: Path) -> None:
     assert "return x - dd.mean(x.mean(0)) + self.shift, mode" in lines
 
 
+SHORTENED = """\
+import torchvision
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torchvision.models.resnet18(weights=None)
+        self.inner = nn.Sequential(*(list(self.inner.children())[:-1]))
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+brain = Net()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+"""
+
+
+def test_a_sequence_that_is_made_of_itself_is_followed(tmp_path: Path) -> None:
+    assert "brain = dd.wrap(Net())" in added(tmp_path, HEAD + SHORTENED + STEP)
+
+
 SEQUENCE = """\
 class Net(nn.Module):
     def __init__(self):
