@@ -111,7 +111,9 @@ def test_processes_that_spawn_starts_are_followed(folder: Path, ddpify: Ddpify) 
         "    os.environ.update(MASTER_ADDR='localhost', RANK=str(rank), WORLD_SIZE=str(world))\n"
         "    main()\n\n\n"
         'if __name__ == "__main__":\n'
-        "    count = torch.accelerator.device_count()\n"
+        "    gpu = torch.accelerator.is_available()\n"
+        "    kind = torch.accelerator.current_accelerator().type if gpu else 'cpu'\n"
+        "    count = torch.accelerator.device_count() if kind == 'cuda' else 1\n"
         "    torch.multiprocessing.spawn(run, args=(count,), nprocs=count)",
     )
     edit(folder / "averaged.py", "import torch\n", "import os\nimport torch\n")
