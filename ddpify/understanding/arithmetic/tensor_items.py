@@ -153,7 +153,10 @@ def pieces(run: RunState, rows: Value, sizes: Value) -> Value:
     """What ``split(len(batch))`` makes of tensors under each other: one of them each.
 
     What was taken for picked rows are several tensors of rows then, in a list that a loader gave.
+    A part of that number, as half of it, cuts the rows of all ranks.
     """
+    if any(data.form is NumberKind.ROUNDED for data in tensor_sizes.counts(sizes)):
+        return value(*(replace(one.placed(Placement.COUPLED), dim=one.dim) for one in rows.data))
     run.facts.sizes.shape_uses.update(
         b for data in tensor_sizes.counts(sizes) for b in data.definition_sites
     )

@@ -11,6 +11,7 @@ import libcst as cst
 from ddpify.understanding import uses
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import Data, value
 
 if TYPE_CHECKING:
@@ -99,7 +100,10 @@ def count_sizes(run: RunState, sizes: Iterable[cst.BaseExpression]) -> None:
 
 
 def _counting(run: RunState, size: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """The number of rows in what is computed with it: ``len(x)`` of ``len(x) // 2 + 1``."""
+    """The number of rows in what is computed with it: ``len(x)`` of ``[len(x) // 2 + 1, 1]``."""
+    parts = displayed(size)
+    if parts is not None:
+        return [one for part in parts for one in _counting(run, part)]
     counts = any(data.placement is Placement.COUNT for data in run.seen(size).data)
     if isinstance(size, (cst.List, cst.Tuple)):
         return [part for one in size.elements for part in _counting(run, one.value)]
