@@ -66,6 +66,8 @@ def along_samples(
     Means and sums are left to the reductions over ranks.
     """
     if name in PARTING and parts_of_rows.parts(data, rest, kwargs):
+        if parts_of_rows.are_joined(run, node):
+            return value(replace(data, definition_sites=frozenset()))
         return parts_of_rows.of_all(run, node, operand, data)
     if name == "unbind" and parts_of_rows.one_by_one(data, rest, kwargs):
         return parts_of_rows.each(run, node, operand, data)

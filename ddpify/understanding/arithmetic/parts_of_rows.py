@@ -16,10 +16,13 @@ from ddpify.understanding import uses
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds, dimensions
+from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import Data, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
+
+_JOINING = ("torch.cat", "torch.concat", "torch.concatenate", "torch.vstack")
 
 
 def parts(data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
@@ -34,6 +37,15 @@ def one_by_one(data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -
     given = kwargs.get("dim") or (rest[0] if rest else None)
     along = 0 if given is None else dimensions.place(given.constant(), data.ndim)
     return along == data.dim and _has_rows(data)
+
+
+def are_joined(run: RunState, node: cst.BaseExpression) -> bool:
+    """Whether the parts are put under each other again at once: ``torch.cat(x.chunk(2))``."""
+    above = run.module.parents.get(node)
+    call = run.module.parents.get(above) if isinstance(above, cst.Arg) else None
+    if not isinstance(call, cst.Call) or len(call.args) > 1:
+        return False
+    return call.args[0] is above and dotted(call.func) in _JOINING
 
 
 def _has_rows(data: Data) -> bool:

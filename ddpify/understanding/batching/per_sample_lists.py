@@ -36,27 +36,35 @@ def is_of_each(
     """
     if isinstance(node, cst.DictComp) or node.for_in.ifs or node.for_in.inner_for_in is not None:
         return False
-    if earlier_samples.go_on(run, node):
-        return False
     counting = _positions(run, node.for_in.target)
     names = (one for one in walk(node.elt) if isinstance(one, cst.Name) and one.value in counting)
     if not are_rows(element) or _picks_others(run, node.elt, counting):
         return False
     if _leaves_some_out(run, node.for_in.iter):
         return False
+    if earlier_samples.go_on(run, node):
+        _take_all(run, node, element)
     return _are_numbers(item) or all(_picks_a_row(run, name) for name in names)
 
 
-def is_filled_from_each(run: RunState, call: cst.CSTNode, made: Instance) -> bool:
+def _take_all(run: RunState, node: cst.BaseExpression, element: Value) -> None:
+    """Ask for the rows of all ranks, of which a loop gets ``element`` in each round."""
+    rows = (a for a in deep_atoms(element) if isinstance(a, Data) and a.is_of_one_sample)
+    run.demand(node, value(*rows), uses.A_STATISTIC)
+
+
+def is_filled_from_each(run: RunState, call: cst.BaseExpression, made: Instance) -> bool:
     """Whether ``items.append(f(x))`` adds one item for each row, in a loop over all of them."""
     loop = _filling(run, call, made)
-    if loop is None or earlier_samples.goes_on(run, loop, call):
-        return False
     numbers = isinstance(call, cst.Call) and _are_numbers(run.seen(call.args[0].value))
-    return _goes_through_rows(run, loop, numbers)
+    if loop is None or not _goes_through_rows(run, loop, numbers):
+        return False
+    if earlier_samples.goes_on(run, loop, call):
+        _take_all(run, call, run.iterate(loop.iter, run.seen(loop.iter)))
+    return True
 
 
-def is_filled_from_all(run: RunState, call: cst.CSTNode, made: Instance) -> bool:
+def is_filled_from_all(run: RunState, call: cst.BaseExpression, made: Instance) -> bool:
     """Whether ``items.append(f(x))`` adds one item for each row of all ranks."""
     loop = _filling(run, call, made)
     return loop is not None and goes_through_all(run, loop.iter)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -364,6 +365,18 @@ def _dimensions(run: RunState, node: cst.BaseExpression) -> int:
     return known.pop() if len(known) == 1 else 0
 
 
+def _joined_of_all(run: RunState, short: str, pieces: Value, held: Sequence[Data]) -> Data | None:
+    """The rows of all ranks that a list holds one by one; None for other lists."""
+    lists = pieces.of(Instance)
+    each = any(a in run.of_all_ranks for a in lists)
+    if not each and not any(a in run.of_some_samples for a in lists):
+        return None
+    rows = held[0] if held else Data(Placement.REPLICATE)
+    # An item that cat() joins may have several rows.
+    flat = not each or short != "stack"
+    return replace(rows.placed(Placement.REPLICATE), form=Layout.GATHERED, dim=0, flat=flat)
+
+
 def _concatenated(
     run: RunState,
     node: cst.BaseExpression,
@@ -376,14 +389,11 @@ def _concatenated(
     inner = [a for a in deep_atoms(pieces) if isinstance(a, Data) and a.placement.local]
     given = args[1] if len(args) > 1 else kwargs.get("dim") or kwargs.get("axis") or UNKNOWN
     dim = given.constant() if given else 0
-    if not inner and dim == 0:
-        lists = pieces.of(Instance)
-        all_ = short == "stack" and any(a in run.of_all_ranks for a in lists)
-        some = any(a in run.of_all_ranks or a in run.of_some_samples for a in lists)
-        if some:  # an item that is joined by cat() may have several rows
-            return value(Data(Placement.REPLICATE, form=Layout.GATHERED, flat=not all_))
     if not inner:
         whole = [a for a in deep_atoms(pieces) if isinstance(a, Data)]
+        joined = _joined_of_all(run, short, pieces, whole) if dim == 0 else None
+        if joined is not None:
+            return value(joined)
         if short == "stack" and any(a in run.of_all_ranks for a in pieces.atoms):
             return value(*(replace(a, form=Layout.GATHERED) for a in whole[:1]))
         if any(isinstance(a, Instance) and a.type == "list" for a in pieces.atoms):
