@@ -113,7 +113,7 @@ def happen(fault: dict[str, Any]) -> None:
     kind = fault["kind"]
     Path(fault["mark"]).write_text(str(time.time()))
     if kind == "kill":
-        threading.Timer(fault.get("delay", 0.0), os.kill, (os.getpid(), signal.SIGKILL)).start()
+        _kill_after(fault.get("delay", 0.0))
     elif kind == "kill all":
         _kill_all()
     elif kind in ("kill written", "kill half-written", "kill all half-written"):
@@ -132,6 +132,14 @@ def happen(fault: dict[str, Any]) -> None:
         os.kill(os.getppid(), signal.SIGTERM)
     else:
         raise AssertionError(kind)
+
+
+def _kill_after(seconds: float) -> None:
+    """SIGKILL, unless the script has ended before: what is over cannot be cut."""
+    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL))
+    timer.daemon = True
+    atexit.register(timer.cancel)
+    timer.start()
 
 
 def _lose_worker() -> None:
