@@ -18,7 +18,7 @@ def redirect_cuda_to_cpu() -> None:
     cuda.device_count = lambda: 1
     cuda.current_device = lambda: 0
     for name in ("set_device", "manual_seed", "manual_seed_all", "synchronize", "empty_cache"):
-        setattr(cuda, name, _nothing)
+        setattr(cuda, name, _nothing())
     torch.nn.Module.to = _module_to  # type: ignore[method-assign,assignment]
     # A build for CUDA says what one for CPUs does: optimizers would ask the driver.
     torch.accelerator.current_accelerator = lambda *args, **kwargs: None
@@ -65,5 +65,6 @@ def _module_to(self: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Mod
     return _original_module_to(self, *map(_on_cpu, args), **_values_without_cuda(kwargs))
 
 
-def _nothing(*args: Any, **kwargs: Any) -> None:
-    """Stand in for a CUDA call without a result."""
+def _nothing() -> Callable[..., None]:
+    """Stands in for a CUDA call without a result; TorchDynamo wants one function for each name."""
+    return lambda *args, **kwargs: None

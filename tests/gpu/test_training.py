@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ from ddpify.convert import Options, convert_file
 from tests.conftest import FIXTURES, Ddpify
 
 pytestmark = pytest.mark.gpu
-ROOT = FIXTURES.parent
 SECONDS = 180.0
 SINGLE = sorted(path.parent.name for path in FIXTURES.glob("*/train.py"))
 LEFT_OUT = {
@@ -66,13 +66,23 @@ STREAM = PLAIN.replace(
     "        torch.cuda.current_stream().wait_stream(side)\n        y = twice / 2\n        loss =",
 ).replace("for epoch", "side = torch.cuda.Stream()\nfor epoch", 1)
 SCRIPTS = {"plain": PLAIN, "AMP": AMP, "draws on the device": DRAWS, "a stream": STREAM}
+MARKED = [
+    name if name == "a stream" else pytest.param(name, marks=pytest.mark.on_cpu) for name in SCRIPTS
+]
 CLOSE = {"AMP": 2e-2}  # float16 rounds to one part in a thousand
 
 
-def launched(command: list[str], folder: Path, **variables: str) -> dict[str, torch.Tensor]:
-    """The checkpoint that a command leaves."""
+Launched = Callable[..., dict[str, torch.Tensor]]
+
+
+@pytest.fixture
+def launched(variables: dict[str, str], tmp_path: Path) -> Launched:
+    """Runs a command, and returns the checkpoint that it leaves."""
+    return lambda command, **more: run(command, tmp_path, {**os.environ, **variables, **more})
+
+
+def run(command: list[str], folder: Path, env: dict[str, str]) -> dict[str, torch.Tensor]:
     (folder / "model.pt").unlink(missing_ok=True)
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "CUBLAS_WORKSPACE_CONFIG": ":4096:8", **variables}
     done = subprocess.run(
         [sys.executable, *command],
         cwd=folder,
@@ -96,47 +106,56 @@ def converted(text: str, folder: Path, options: Options | None = None) -> None:
     (folder / "train_ddp.py").write_bytes(result.data)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_scripts_train_the_same(name: str, counts: list[int], tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", MARKED)
+def test_scripts_train_the_same(
+    name: str, counts: list[int], launched: Launched, tmp_path: Path
+) -> None:
     converted(SCRIPTS[name], tmp_path)
-    expected = launched(["train.py"], tmp_path)
+    expected = launched(["train.py"])
     for count in counts:
         if name == "draws on the device" and count > 1:
             continue  # ranks draw from streams of their own
-        found = launched([*torchrun(count), "train_ddp.py"], tmp_path)
+        found = launched([*torchrun(count), "train_ddp.py"])
         close = CLOSE.get(name, 1e-4)
         torch.testing.assert_close(found, expected, rtol=close, atol=close)
 
 
 @pytest.mark.parametrize("name", ["plain", "AMP"])
-def test_two_ranks_share_a_gpu(name: str, tmp_path: Path) -> None:
+def test_two_ranks_share_a_gpu(name: str, launched: Launched, tmp_path: Path) -> None:
     """Over gloo; SyncBatchNorm's kernels and the exchange of gradients then show on one GPU."""
     converted(SCRIPTS[name], tmp_path)
-    expected = launched(["train.py"], tmp_path)
+    expected = launched(["train.py"])
     shared = {"DDPIFY_BACKEND": "gloo", "CUDA_VISIBLE_DEVICES": "0"}
-    found = launched([*torchrun(2), "train_ddp.py"], tmp_path, **shared)
+    found = launched([*torchrun(2), "train_ddp.py"], **shared)
     close = CLOSE.get(name, 1e-4)
     torch.testing.assert_close(found, expected, rtol=close, atol=close)
 
 
-def test_check_under_torchrun(counts: list[int], tmp_path: Path) -> None:
+@pytest.mark.on_cpu
+def test_check_under_torchrun(counts: list[int], launched: Launched, tmp_path: Path) -> None:
     """Ranks with NCCL are compared with each other, on the real devices."""
     converted(PLAIN, tmp_path)
-    launched([*torchrun(counts[-1]), "-m", "ddpify", "check", "train_ddp.py"], tmp_path)
+    launched([*torchrun(counts[-1]), "-m", "ddpify", "check", "train_ddp.py"])
 
 
-def test_a_sharded_model_trains_the_same(counts: list[int], tmp_path: Path) -> None:
+@pytest.mark.on_cpu
+def test_a_sharded_model_trains_the_same(
+    counts: list[int], launched: Launched, tmp_path: Path
+) -> None:
     converted(PLAIN, tmp_path, Options(strategy="fsdp"))
-    expected = launched(["train.py"], tmp_path)
+    expected = launched(["train.py"])
     for count in counts:
-        found = launched([*torchrun(count), "train_ddp.py"], tmp_path)
+        found = launched([*torchrun(count), "train_ddp.py"])
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_a_training_that_was_cut_goes_on(counts: list[int], tmp_path: Path) -> None:
+@pytest.mark.on_cpu
+def test_a_training_that_was_cut_goes_on(
+    counts: list[int], launched: Launched, tmp_path: Path
+) -> None:
     """The first attempt ends in the middle of the second epoch, at a step after a snapshot."""
     converted(PLAIN, tmp_path, Options(resume=True, snapshot_steps=2))
-    expected = launched(["train.py"], tmp_path)
+    expected = launched(["train.py"])
     path = tmp_path / "train_ddp.py"
     step = "optimizer.step()\n"
     cut = (
@@ -149,7 +168,7 @@ def test_a_training_that_was_cut_goes_on(counts: list[int], tmp_path: Path) -> N
     path.write_text(text.replace(step, cut))
     for count in counts:
         command = [*torchrun(count), "--max-restarts=1", "train_ddp.py"]
-        found = launched(command, tmp_path)
+        found = launched(command)
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
