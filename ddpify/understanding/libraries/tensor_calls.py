@@ -36,7 +36,7 @@ from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.libraries import local_sizes, random_numbers
 from ddpify.understanding.operators.places import NUMPYS_CHANGES, NUMPYS_OWN
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import bounds, tensor_sizes
+from ddpify.understanding.shapes import bounds, dimensions, tensor_sizes
 from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,
@@ -401,6 +401,9 @@ def _concatenated(
         sites = frozenset(site for a in whole if a.reduced for site in a.definition_sites)
         first_ = [replace(a, definition_sites=sites) if a.reduced else a for a in whole[:1]]
         return value(*(replace(a, flat=a.flat or a.form is Layout.GATHERED) for a in first_))
+    dim = dimensions.place(dim, inner[0].ndim + (inner[0].ndim > 0 and short == "stack"))
+    if isinstance(dim, int) and dim < -1 and inner[0].placement is Placement.SHARD:
+        return _along_unknown(run, node, inner[0])
     kept = queues.kept(run, node, inner)
     if kept is not None:
         return kept
@@ -450,6 +453,16 @@ def _concatenated(
         )
         return value(replace(first.placed(first.placement), definition_sites=definition_sites))
     return value(_rows_joined(run, node, short, pieces, inner, dim))
+
+
+def _along_unknown(run: RunState, node: cst.BaseExpression, rows: Data) -> Value:
+    """Tensors joined along a dimension that may be that of their samples."""
+    shown = queues.pieces(run, node)
+    if shown:
+        return across_samples.coupled_operands(run, node, shown)
+    unknown = replace(rows, definition_sites=frozenset(), form=Layout.PACKED)
+    run.demand(node, value(unknown), uses.A_STATISTIC)
+    return REPLICATED
 
 
 def _of_positions(number: Data) -> Data:
