@@ -22,6 +22,7 @@ class Loop:
     # The loaders that batches come from, those that may give the same batch together.
     loaders: list[frozenset[Instance]] = field(default_factory=list)
     own: frozenset[Instance] = frozenset()  # of those, the ones that the loop itself goes through
+    element: Value = field(default_factory=Value)  # what each round gets
     rows: tuple[Data, ...] = ()  # the rows, or the positions of rows, of which each round gets one
     assigned: set[str] = field(default_factory=set)
     left: list[dict[str, Value]] = field(default_factory=list)

@@ -1,13 +1,15 @@
-"""Loops over samples whose rounds go on from earlier ones, and batches that are parted."""
+"""Loops that go on from sample to sample, batches that are parted, places in a collate function."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from benchmarks.soundness.judging import Outcome
 from benchmarks.soundness.trying import Trial
+from ddpify.convert import convert_file
 from tests.soundness.known_forms import script
 
 pytestmark = pytest.mark.xdist_group("samples in turn")
@@ -49,6 +51,25 @@ PARTED = [
     "d = list(h)\nh = h + d[0]",
 ]
 
+IN_COLLATE = [
+    "inputs = torch.stack([s[0] * (i + 1) for i, s in enumerate(samples)])",
+    "n, rows = 0, []\nfor s in samples:\n    n += 1\n    rows.append(s[0] * n)\n"
+    "inputs = torch.stack(rows)",
+    "rows = [s[0] for s in samples]\ninputs = torch.stack(rows[::-1])",
+    "rows = [s[0] for s in samples]\nrows.reverse()\ninputs = torch.stack(rows)",
+    "rows = [s[0] for s in samples]\ninputs = torch.stack([rows[0] + p for p in rows])",
+    "inputs = torch.stack([s[0] * a for s, a in zip(samples, [1, 2, 3, 4, 5])])",
+    "w = iter([1, 2, 3, 4, 5])\ninputs = torch.stack([s[0] * next(w) for s in samples])",
+    "z = inputs.clone()\nz[torch.randperm(1)] = 0\ninputs = z",
+    "inputs = inputs * torch.arange(len(inputs))[:, None]",
+    "inputs = inputs + samples[-1][0]",
+]
+OWN = [
+    "z = torch.zeros(len(samples), 4)\n"
+    "for i, s in enumerate(samples):\n    z[i, : len(s[0])] = s[0]\ninputs = z",
+    "first = samples[0]\ninputs = torch.stack([s[0].reshape(first[0].shape) for s in samples])",
+]
+
 
 @pytest.fixture(scope="module")
 def trial() -> Iterator[Trial]:
@@ -75,6 +96,20 @@ def test_lists_in_another_order_get_all_samples(trial: Trial, lines: str) -> Non
 @pytest.mark.parametrize("lines", PARTED)
 def test_parts_of_a_batch_are_parts_of_the_whole_one(trial: Trial, lines: str) -> None:
     assert_same(trial, "forward", lines)
+
+
+@pytest.mark.parametrize("lines", [*IN_COLLATE, *OWN])
+def test_what_a_sample_becomes_by_its_place_is_of_the_whole_batch(trial: Trial, lines: str) -> None:
+    assert_same(trial, "collate", lines)
+
+
+@pytest.mark.parametrize("lines", OWN)
+def test_a_place_alone_leaves_the_batch_divided(tmp_path: Path, lines: str) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(script("collate", lines))
+    assert b"dd.shard(DataLoader(data, batch_size=5, shuffle=True, collate_fn=collate))" in (
+        convert_file(path).data
+    )
 
 
 def assert_same(trial: Trial, place: str, lines: str) -> None:

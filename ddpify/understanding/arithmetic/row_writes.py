@@ -19,6 +19,7 @@ from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds
+from ddpify.understanding.syntax import names_of
 from ddpify.understanding.values import NO_ROWS, Atom, Data, Tup, Value, value
 
 if TYPE_CHECKING:
@@ -168,8 +169,17 @@ def _write_together(run: RunState, target: cst.Subscript, owner: Value) -> None:
     """A write into samples at positions that are not counted: which they are, the batch says."""
     first = target.slice[0].slice
     places = [first.value] if isinstance(first, cst.Index) else bounds.written(first)
-    if any(isinstance(run.seen(one).constant(), int) for one in places):
+    literal = any(isinstance(run.seen(one).constant(), int) for one in places)
+    if literal or (isinstance(first, cst.Index) and not _is_counted(run, first.value)):
         run.mixes(target, *(data for data in owner.data if _has_rows(data)))
+
+
+def _is_counted(run: RunState, index: cst.BaseExpression) -> bool:
+    """Whether a loop counts an index, or the samples that it writes into have it themselves."""
+    if run.seen(index).data or isinstance(index, cst.Ellipsis):
+        return True
+    loops = (one for one in run.module.structure.up(index) if isinstance(one, cst.For))
+    return any(one.deep_equals(index) for loop in loops for one in names_of(loop.target))
 
 
 def _note_gathered_argument(run: RunState, target: cst.Subscript, owner: Value) -> None:

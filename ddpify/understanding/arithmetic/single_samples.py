@@ -36,6 +36,13 @@ def taken(run: RunState, rows: Data, index: cst.BaseSlice) -> Data:
     return replace(rows, definition_sites=frozenset(), dim=NO_ROWS, taken_by=frozenset(by))
 
 
+def at(node: cst.Subscript, sample: Data) -> Data:
+    """A sample that ``samples[index]`` takes out of a list of them."""
+    index = node.slice[0].slice
+    by = {code_of(index.value)} if isinstance(index, cst.Index) else ()
+    return replace(sample, taken_by=frozenset(by))
+
+
 def one_by_one(run: RunState, row: Data, rows: cst.BaseExpression) -> Data:
     """One sample of ``rows``, as a loop over them alone gives it in a forward."""
     loop = run.module.parents.get(rows)
@@ -59,17 +66,31 @@ def meet_others(run: RunState, node: cst.CSTNode, operands: Sequence[_Shown]) ->
             run.mixes(node, rows)
         else:
             run.demand(shown, value(rows), uses.A_STATISTIC)
-    return REPLICATED
+    return _put_together(operands) if run.collating else REPLICATED
+
+
+def _put_together(operands: Sequence[_Shown]) -> Value:
+    """What a collate function, which gets all samples, makes of one beside others: one, or all."""
+    held = [data for _, data in operands]
+    made = next((data for data in held if not _is_single(data)), held[0])
+    return value(replace(made.placed(Placement.SHARD), dim=made.dim, taken_by=frozenset()))
 
 
 def _differ(one: Data, other: Data) -> bool:
     """Whether a sample that was taken by a position meets one taken by another, or many."""
-    if not one.taken_by or not _is_single(one):
+    if not one.taken_by or not _is_single(one) or not isinstance(other.form, Layout):
+        return False
+    if not isinstance(one.form, Layout):
         return False
     if _is_single(other):
-        return bool(other.taken_by) and other.taken_by != one.taken_by
+        known = bool(other.taken_by) or any(map(_is_literal, one.taken_by))
+        return known and other.taken_by != one.taken_by
     rows = other.placement is Placement.SHARD and other.form is Layout.TENSOR and not other.opaque
     return rows and other.dim == 0
+
+
+def _is_literal(position: str) -> bool:
+    return position.removeprefix("-").isdigit()
 
 
 def _is_single(data: Data) -> bool:

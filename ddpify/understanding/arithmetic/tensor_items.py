@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 def _of_sample(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     """One of the samples of a batch, or a part of one."""
     if atom.form is Layout.SAMPLES:
-        return replace(collating.sample(atom), form=Layout.SAMPLE)
+        return single_samples.at(node, replace(collating.sample(atom), form=Layout.SAMPLE))
     first = node.slice[0].slice
     if atom.form is Layout.SAMPLE and isinstance(first, cst.Index):
         place = run.seen(first.value).constant()
@@ -67,6 +67,9 @@ def item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
         return _shape_item(run, node, atom)
     if atom.form is Layout.PACKED:
         return value(sequences.elements(atom))
+    if atom.form is Layout.SAMPLES and isinstance(node.slice[0].slice, cst.Slice):
+        run.mixes(node, replace(atom, form=Layout.TENSOR))  # a rank's first ones are not the first
+        return value(atom)
     if atom.form is Layout.SAMPLES or atom.dim == NO_ROWS:
         part = _of_sample(run, node, atom)
         alone = atom.dim == NO_ROWS and _first_is_new(run, node)

@@ -95,6 +95,9 @@ def _dimensions(
 def _place_among_all(run: RunState, *operands: Operand) -> None:
     """Ask for positions among the rows of all ranks where a number of them enters a row."""
     for (shown, numbers), (_, rows) in permutations(operands):
+        counted = any(one.counting for one in numbers.data)
+        if run.collating and counted:
+            run.mixes(shown, *(one for one in rows.data if not one.counting))
         if rows.data:
             run.demand(shown, value(*numbers.positions), uses.POSITIONS)
 

@@ -10,6 +10,7 @@ import libcst as cst
 from ddpify.understanding import definition_sites
 from ddpify.understanding.arguments import local_data
 from ddpify.understanding.batching import (
+    collating_order,
     current_batch,
     earlier_samples,
     joint_loaders,
@@ -43,8 +44,11 @@ def comprehension(run: RunState, node: Comprehension) -> Value:
     names = run.frame.scope.names
     before = dict(names)
     first = _bind(run, node.for_in)
-    with earlier_samples.in_turn(run, node, samples=per_sample_lists.are_rows(first)):
+    samples = per_sample_lists.are_rows(first) or collating_order.are_samples(run, first)
+    with earlier_samples.in_turn(run, node, samples=samples):
         item = _item(run, node)
+    for shown in _made_in_round(node):
+        collating_order.gone_through(run, node.for_in, first, shown)
     each = per_sample_lists.is_of_each(run, node, first, item)
     names.clear()
     names.update(before)
@@ -71,6 +75,10 @@ def _bind(run: RunState, outermost: cst.CompFor) -> Value:
             branches.condition(run, test.test)
         for_in = for_in.inner_for_in
     return first
+
+
+def _made_in_round(node: Comprehension) -> list[cst.BaseExpression]:
+    return [node.key, node.value] if isinstance(node, cst.DictComp) else [node.elt]
 
 
 def _item(run: RunState, node: Comprehension) -> Value:

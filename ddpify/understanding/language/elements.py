@@ -11,7 +11,13 @@ import libcst as cst
 from ddpify.understanding import alternatives, mapping_classes, uses
 from ddpify.understanding.arguments import local_data
 from ddpify.understanding.arithmetic import picked_views, single_samples, tensor_items, tensors
-from ddpify.understanding.batching import batch_rows, carried_values, collating, ragged_samples
+from ddpify.understanding.batching import (
+    batch_rows,
+    carried_values,
+    collating,
+    collating_order,
+    ragged_samples,
+)
 from ddpify.understanding.batching.per_sample_lists import count_all
 from ddpify.understanding.definition_sites import reduced
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
@@ -185,13 +191,23 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
     exact = mapping_classes.item(atom, key) if key != "*" else None
     if exact is not None:
         return join(carried_values.read(run, atom, key, exact), atom.attribute("*") or UNKNOWN)
-    return atom.elements if atom.type in CONTAINERS else instances.item(atom)
+    held = atom.elements if atom.type in CONTAINERS else instances.item(atom)
+    if run.collating and atom.type == "list":
+        return value(*(_one_sample(node, one) for one in held.atoms))
+    return held
+
+
+def _one_sample(node: cst.Subscript, atom: Atom) -> Atom:
+    """What a collate function takes out of a list of samples: one of them."""
+    sample = isinstance(atom, Data) and atom.dim == NO_ROWS
+    return single_samples.at(node, atom) if sample else atom  # type: ignore[arg-type]
 
 
 def _list_slice(run: RunState, node: cst.Subscript, listed: Instance) -> Value:
     """``features[1:]`` of a list that a forward fills is a list, and no tensor's rows."""
     made = run.instance(node, run.module, "list")
     run.put(made, "*", listed.elements)
+    collating_order.taken_apart(run, node, listed)
     part = node.slice[0].slice
     if listed in run.of_all_ranks and isinstance(part, cst.Slice):
         if part.lower is None and part.upper is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import libcst as cst
 
 from ddpify.understanding.batching import (
+    collating_order,
     current_batch,
     earlier_samples,
     handmade_batches,
@@ -75,6 +76,7 @@ def for_(run: RunState, node: cst.For) -> bool:
             if loaded or instances.loaders_of(run, iterable) or _is_own(iterable):
                 current_batch.passed(run, joint_loaders.last(run, element), element)
             current_batch.taken(run, joint_loaders.last(run, element))
+        run.frame.loops[-1].element = element
         run.frame.loops[-1].rows = tuple(filter(_is_of_one_sample, deep_atoms(element)))
         assignments.assign(run, node.target, _named_target(run, node.target, element))
 
@@ -134,9 +136,13 @@ def _loop(run: RunState, node, body, orelse, bind) -> bool:  # type: ignore[no-u
     started = dict(scope.names)
     run.frame.loops.append(Loop(node, taken=key in run.batch_loops))
     bind()
-    with earlier_samples.in_turn(run, node, samples=bool(run.frame.loops[-1].rows)):
+    taken = run.frame.loops[-1]
+    samples = bool(taken.rows) or collating_order.are_samples(run, taken.element)
+    with earlier_samples.in_turn(run, node, samples=samples):
         if run.block(body):
             leave(run)
+    if isinstance(node, cst.For):
+        collating_order.gone_through(run, node, taken.element, body)
     run.frame.against_default = against
     current_batch.left(run)
     loop = run.frame.loops.pop()

@@ -8,7 +8,12 @@ import libcst as cst
 
 from ddpify.understanding.arguments import argument_pairs
 from ddpify.understanding.arithmetic import tensor_pairs
-from ddpify.understanding.batching import per_sample_lists, ragged_samples, sample_tables
+from ddpify.understanding.batching import (
+    collating_order,
+    per_sample_lists,
+    ragged_samples,
+    sample_tables,
+)
 from ddpify.understanding.libraries.instances import generator
 from ddpify.understanding.values import (
     REPLICATED,
@@ -36,6 +41,7 @@ def of_container(  # type: ignore[no-untyped-def]
         run.changes(atom)
     if name in _REORDERING:
         atom.each = False  # the samples of one rank, in another order, are not those of all
+        collating_order.taken_apart(run, node, atom)
     if name in per_sample_lists.GROWING:
         atom.each = (
             name == "append" and per_sample_lists.is_filled_from_each(run, node, atom)
