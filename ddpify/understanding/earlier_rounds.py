@@ -18,12 +18,18 @@ from ddpify.understanding.structure import Structure, walk
 _ASSIGNING = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.NamedExpr)
 
 
-def goes_by(structure: Structure, loop: cst.For, node: cst.CSTNode) -> bool:
+def goes_by(
+    structure: Structure, loop: cst.For, node: cst.CSTNode, *, ignoring: Names = frozenset()
+) -> bool:
     """Whether an expression in a loop, or whether it is reached, goes by what a round has left.
 
-    loop: the one whose rounds are meant, around ``node``.
+    Args:
+        structure: That of the file.
+        loop: The one whose rounds are meant, around ``node``.
+        node: A node in its body.
+        ignoring: Names that a round may leave.
     """
-    left = _left_by_rounds(loop)
+    left = _left_by_rounds(loop, ignoring)
     if not left:
         return False
     inside = takewhile(lambda one: one is not loop, structure.up(node))
@@ -32,10 +38,10 @@ def goes_by(structure: Structure, loop: cst.For, node: cst.CSTNode) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _left_by_rounds(loop: cst.For) -> Names:
+def _left_by_rounds(loop: cst.For, ignoring: Names) -> Names:
     """The names of a loop's body that hold what an earlier round has left, or depend on such."""
     bound = frozenset[str]().union(*(_bound(one) for one in walk(loop.body)))
-    carried = taken_over(loop) & bound
+    carried = (taken_over(loop) & bound) - ignoring
     while carried:
         more = carried.union(*(_made_of(one, carried) for one in walk(loop.body)))
         if more == carried:

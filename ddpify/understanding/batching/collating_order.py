@@ -2,21 +2,23 @@
 
 A rank's collate function gets some samples of the batch: one that is the first of them is not the
 first of the batch. So what a sample becomes must not go by its number, by what the samples before
-it have left, or by what lies beside it in a list of something else. Numbers that are indices
-alone, as in ``padded[i, :n] = sequence``, tell where a rank lays a sample.
+it have left, or by what lies beside it in a list of something else. Numbers may be places: the
+index in ``padded[i, :n] = sequence``, the image that a row of boxes belongs to, and what is added
+to the edges of a graph that lies under others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from ddpify.understanding import earlier_rounds
-from ddpify.understanding.batching import earlier_samples
+from ddpify.understanding.batching import collating, earlier_samples
 from ddpify.understanding.forms import Layout
+from ddpify.understanding.liveness import assigned
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import dotted, names_of
 from ddpify.understanding.values import NO_ROWS, Data, Instance, Value, deep_atoms
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 Through = cst.For | cst.CompFor
+_FILLING = frozenset("append fill_ full_like insert new_full".split())
 
 
 def gone_through(run: RunState, loop: Through, element: Value, body: cst.CSTNode) -> None:
@@ -35,8 +38,8 @@ def gone_through(run: RunState, loop: Through, element: Value, body: cst.CSTNode
         element: What it gets in each round.
         body: What it does in each round.
     """
-    if are_samples(run, element) and _by_order(run, loop, body):
-        found = (a for a in deep_atoms(element) if isinstance(a, Data) and a.dim == NO_ROWS)
+    found = [a for a in deep_atoms(element) if isinstance(a, Data) and a.dim == NO_ROWS]
+    if run.collating and found and _by_order(run, loop, found, body):
         run.mixes(loop.iter, *(replace(one, dim=0, form=Layout.TENSOR) for one in found))
 
 
@@ -54,16 +57,45 @@ def are_samples(run: RunState, element: Value) -> bool:
     return any(isinstance(a, Data) and a.dim == NO_ROWS for a in deep_atoms(element))
 
 
-def _by_order(run: RunState, loop: Through, body: cst.CSTNode) -> bool:
-    if _beside_others(run, loop.iter) or _uses_numbers(run, loop, body):
+def _by_order(run: RunState, loop: Through, samples: Sequence[Data], body: cst.CSTNode) -> bool:
+    counters, offsets = _counters(run, loop, body)
+    numbers = counters | _numbers(loop)
+    if offsets:
+        collating.note_numbers(run, samples)
+    if _beside_others(run, loop.iter) or _enter(run, body, numbers, offsets):
         return True
     above = run.module.parents[loop] if isinstance(loop, cst.CompFor) else loop
     if earlier_samples.go_on(run, above):
         return True
-    structure = run.module.structure
+    structure, counting = run.module.structure, frozenset(counters | offsets)
     return isinstance(loop, cst.For) and any(
-        earlier_rounds.goes_by(structure, loop, one) for one in _kept(body)
+        earlier_rounds.goes_by(structure, loop, one, ignoring=counting) for one in _kept(body)
     )
+
+
+def _counters(run: RunState, loop: Through, body: cst.CSTNode) -> tuple[set[str], set[str]]:
+    """The names that count samples, ``n += 1``, and those that add up sizes, ``first += size``.
+
+    Sizes are added to what numbers a sample's rows: then it numbers those of a rank's batch.
+    """
+    counters: set[str] = set()
+    offsets: set[str] = set()
+    others: set[str] = set()
+    for node in walk(body) if isinstance(loop, cst.For) else ():
+        if isinstance(node, cst.AugAssign) and isinstance(node.target, cst.Name):
+            adds = isinstance(node.operator, cst.AddAssign) and not _has_sample(run, node.value)
+            literal = isinstance(run.seen(node.value).constant(), int)
+            kind = (counters if literal else offsets) if adds else others
+            kind.add(node.target.value)
+        else:
+            others |= assigned(node) if isinstance(node, (cst.Assign, cst.AnnAssign)) else set()
+    return counters - others - offsets, offsets - others - counters
+
+
+def _has_sample(run: RunState, node: cst.BaseExpression) -> bool:
+    """Whether this is of a sample's elements, and not of its sizes alone."""
+    held = (a for a in run.seen(node).atoms if isinstance(a, Data))
+    return any(a.dim == NO_ROWS and isinstance(a.form, Layout) for a in held)
 
 
 def _beside_others(run: RunState, through: cst.BaseExpression) -> bool:
@@ -81,31 +113,53 @@ def _held(one: Value) -> Iterator[object]:
             yield from deep_atoms(atom.elements)
 
 
-def _uses_numbers(run: RunState, loop: Through, body: cst.CSTNode) -> bool:
-    """Whether the number of a sample is more than the index of its place."""
-    numbers = _numbers(run, loop)
-    names = (one for one in walk(body) if isinstance(one, cst.Name) and one.value in numbers)
-    return any(not _is_place(run, one) for one in names)
+def _enter(run: RunState, body: cst.CSTNode, numbers: set[str], offsets: set[str]) -> bool:
+    """Whether numbers of samples are computed with, and are no places of them alone."""
+    for name in (one for one in walk(body) if isinstance(one, cst.Name)):
+        if name.value in numbers and _enters(run, name, added=False):
+            return True
+        if name.value in offsets and _enters(run, name, added=True):
+            return True
+    return False
 
 
-def _numbers(run: RunState, loop: Through) -> set[str]:
+def _enters(run: RunState, number: cst.Name, *, added: bool) -> bool:
+    """Whether a sample's elements, or what is done with them, go by a number.
+
+    ``added``: it may be added to them.
+    """
+    parents = run.module.parents
+    node: cst.CSTNode = number
+    while isinstance(above := parents[node], cst.BaseExpression | cst.Arg | cst.If):
+        if isinstance(above, (cst.If, cst.IfExp)):
+            return above.test is node
+        if isinstance(above, (cst.Comparison, cst.BooleanOperation, cst.Subscript)):
+            return not isinstance(above, cst.Subscript)
+        if isinstance(above, cst.BinaryOperation):
+            other = above.right if above.left is node else above.left
+            if _has_sample(run, other):
+                return not (added and isinstance(above.operator, cst.Add))
+        if isinstance(above, cst.Call) and _is_given_samples(run, above, node):
+            return True
+        node = above
+    return False
+
+
+def _is_given_samples(run: RunState, call: cst.Call, number: cst.CSTNode) -> bool:
+    """Whether a function gets a sample's elements beside a number; some only fill with it."""
+    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    if method in _FILLING or number is call.func:
+        return False
+    return any(_has_sample(run, one.value) for one in call.args if one is not number)
+
+
+def _numbers(loop: Through) -> set[str]:
     """The names that count the samples of a rank."""
     called = dotted(loop.iter.func) if isinstance(loop.iter, cst.Call) else ""
     targets = [one.value for one in names_of(loop.target) if isinstance(one, cst.Name)]
     if called == "enumerate" and isinstance(loop.target, cst.Tuple):
         return set(targets[:1])
     return set(targets) if called == "range" else set()
-
-
-def _is_place(run: RunState, number: cst.Name) -> bool:
-    """Whether this is the first index of something, or is no value, as the name of a keyword."""
-    parents = run.module.parents
-    above = parents[number]
-    if isinstance(above, (cst.Arg, cst.Attribute)):
-        return number is not above.value
-    element = parents[above] if isinstance(above, cst.Index) else None
-    owner = parents[element] if isinstance(element, cst.SubscriptElement) else None
-    return isinstance(owner, cst.Subscript) and owner.slice[0] is element
 
 
 def _kept(body: cst.CSTNode) -> Iterator[cst.BaseExpression]:
