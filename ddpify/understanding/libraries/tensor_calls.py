@@ -365,8 +365,15 @@ def _dimensions(run: RunState, node: cst.BaseExpression) -> int:
     return known.pop() if len(known) == 1 else 0
 
 
-def _joined_of_all(run: RunState, short: str, pieces: Value, held: Sequence[Data]) -> Data | None:
-    """The rows of all ranks that a list holds one by one; None for other lists."""
+def _joined_of_all(
+    run: RunState, short: str, pieces: Value, held: Sequence[Data], dim: object
+) -> Data | None:
+    """The rows of all ranks that a list holds one by one; None for other lists.
+
+    ``dim``: the dimension along which they are joined; ``cat`` joins the elements of others.
+    """
+    if dim != 0 and short != "stack":
+        return None
     lists = pieces.of(Instance)
     each = any(a in run.of_all_ranks for a in lists)
     if not each and not any(a in run.of_some_samples for a in lists):
@@ -374,7 +381,8 @@ def _joined_of_all(run: RunState, short: str, pieces: Value, held: Sequence[Data
     rows = held[0] if held else Data(Placement.REPLICATE)
     # An item that cat() joins may have several rows.
     flat = not each or short != "stack"
-    return replace(rows.placed(Placement.REPLICATE), form=Layout.GATHERED, dim=0, flat=flat)
+    place = dim if isinstance(dim, int) and dim > 0 else 0
+    return replace(rows.placed(Placement.REPLICATE), form=Layout.GATHERED, dim=place, flat=flat)
 
 
 def _concatenated(
@@ -391,11 +399,9 @@ def _concatenated(
     dim = given.constant() if given else 0
     if not inner:
         whole = [a for a in deep_atoms(pieces) if isinstance(a, Data)]
-        joined = _joined_of_all(run, short, pieces, whole) if dim == 0 else None
+        joined = _joined_of_all(run, short, pieces, whole, dim)
         if joined is not None:
             return value(joined)
-        if short == "stack" and any(a in run.of_all_ranks for a in pieces.atoms):
-            return value(*(replace(a, form=Layout.GATHERED) for a in whole[:1]))
         if any(isinstance(a, Instance) and a.type == "list" for a in pieces.atoms):
             whole = [_of_positions(a) for a in whole]
         sites = frozenset(site for a in whole if a.reduced for site in a.definition_sites)
