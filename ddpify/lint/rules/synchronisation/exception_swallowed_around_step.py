@@ -78,7 +78,7 @@ def check(script: Script) -> Iterator[Finding]:
         loops = script.structure.loops(attempt)
         if not loops or not script.trains(attempt.body) or not _steps(script, loops[0]):
             continue
-        sure = Confidence.LIKELY if _averages(script, attempt) else Confidence.POSSIBLE
+        sure = Confidence.LIKELY if _averages(script, loops[0]) else Confidence.POSSIBLE
         for handler in attempt.handlers:
             if _catches(handler) and not _stops(script, handler):
                 yield Finding(
@@ -88,11 +88,12 @@ def check(script: Script) -> Iterator[Finding]:
                 )
 
 
-def _averages(script: Script, attempt: cst.Try) -> bool:
-    """Whether a wrapped model is called: the gradients of another one are a rank's own."""
+def _averages(script: Script, loop: cst.For | cst.While) -> bool:
+    """Whether a loop calls a wrapped model: the gradients of another one are a rank's own."""
     return any(
-        isinstance(one, cst.Call) and script.is_ddp(one.func)
-        for one in script.reached(attempt.body)
+        isinstance(one, cst.Call)
+        and (script.is_wrapped(one.func) or script.may_be_wrapped(one.func))
+        for one in script.reached(loop.body)
     )
 
 
