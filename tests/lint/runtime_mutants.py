@@ -50,12 +50,7 @@ DATA = [
         ("s = dd.shard(DataLoader(train_set", "s = (DataLoader(train_set"),
     ),
     _mutant("DDP101", "iterable_dataset", ("stream = dd.shard(", "stream = (")),
-    _mutant(
-        "DDP106",
-        "random_windows",
-        ("    xb, yb = dd.shard_batch(xb, yb)\n", ""),
-        ("            X, Y = dd.shard_batch(X, Y)\n", ""),
-    ),
+    _mutant("DDP106", "random_windows", ("    xb, yb = dd.shard_batch(xb, yb)\n", "")),
     _mutant("DDP108", CNN, (FORWARD, FORWARD.replace("(imgs)", "(dd.shard_batch(imgs))"))),
     _mutant(
         "DDP117",

@@ -62,7 +62,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import differs, seeds
-from ddpify.understanding.libraries.runtime_names import INIT, SHARD_BATCH, SPLIT
+from ddpify.understanding.libraries.runtime_names import INIT
 from ddpify.understanding.taint.flow_edges import FlowEdge
 from ddpify.understanding.taint.sources import ANY_RANK, RANDOM, WORLD
 
@@ -78,7 +78,7 @@ _APART = ANY_RANK | {WORLD}
 )
 def check(script: Script) -> Iterator[Finding]:
     """Hand-made batches that do not depend on the rank."""
-    if not script.wraps or script.training_loaders or script.uses(SHARD_BATCH, SPLIT):
+    if not script.wraps or script.training_loaders:
         return
     for loop in _training_loops(script):
         yield from _random_batches(script, loop)
@@ -102,7 +102,7 @@ def _random_batches(script: Script, loop: cst.For | cst.While) -> Iterator[Findi
     for node in script.reached(loop):
         if isinstance(node, cst.Subscript) and script.owners.get(node) is script.module:
             labels = {x for one in node.slice for x in _labels(script, one.slice)}
-            if RANDOM in labels and not labels & _APART and _feeds_model(script, node):
+            if RANDOM in labels and not labels & _APART and _feeds_model(script, loop, node):
                 yield Finding(node, f"all ranks draw the same batches: {_why(script)}")
                 return
 
@@ -138,7 +138,7 @@ def _slices(script: Script, loop: cst.For | cst.While) -> Iterator[Finding]:
         plain = isinstance(first.lower, cst.Name) and first.lower.value == loop.target.value
         labels = {x for e in (first.lower, first.upper, node.value) for x in
                   script.flow.sources(e, script.module)}  # fmt: skip
-        if plain and not labels & _APART and _feeds_model(script, node):
+        if plain and not labels & _APART and _feeds_model(script, loop, node):
             yield Finding(
                 node, f"every rank trains on the same slices of the data{_remedy(script)}"
             )
@@ -150,8 +150,8 @@ def _read(edge: FlowEdge) -> cst.CSTNode:
     return edge.node.iter if isinstance(edge.node, (cst.For, cst.CompFor)) else edge.node
 
 
-def _feeds_model(script: Script, node: cst.Subscript) -> bool:
-    """Whether a wrapped model is called on what is made of the slice."""
+def _feeds_model(script: Script, loop: cst.For | cst.While, node: cst.Subscript) -> bool:
+    """Whether a loop calls a wrapped model on all that is made of the slice."""
     locations = {
         location
         for edge in script.flow.edges
@@ -160,10 +160,16 @@ def _feeds_model(script: Script, node: cst.Subscript) -> bool:
         for location in edge.targets
     }
     reached = script.flow.derived(locations)
-    for call in script.structure.all(cst.Call):
-        if script.may_be_wrapped(call.func):
-            for argument in call.args:
-                inside = any(p is node for p in script.structure.inside(argument, cst.Subscript))
-                if inside or script.flow.locations(argument.value, script.module) & reached:
-                    return True
+    for call in _model_calls(script, loop):
+        for argument in call.args:
+            inside = any(p is node for p in script.structure.inside(argument, cst.Subscript))
+            taken = inside or script.flow.locations(argument.value, script.module) & reached
+            if taken and not script.value(argument.value).data:
+                return True
     return False
+
+
+def _model_calls(script: Script, loop: cst.For | cst.While) -> list[cst.Call]:
+    """The calls of wrapped models in a training loop, or in what it calls where it has none."""
+    calls = [call for call in script.structure.all(cst.Call) if script.may_be_wrapped(call.func)]
+    return [call for call in calls if script.module.holds(loop, call)] or calls
