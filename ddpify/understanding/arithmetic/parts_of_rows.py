@@ -27,16 +27,20 @@ _JOINING = ("torch.cat", "torch.concat", "torch.concatenate", "torch.vstack")
 
 def parts(data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     """Whether ``split`` and its like part the samples of one tensor; several may lie in others."""
-    given = kwargs.get("dim") or kwargs.get("axis") or (rest[1] if len(rest) > 1 else None)
-    along = 0 if given is None else dimensions.place(given.constant(), data.ndim)
-    return along == data.dim and _has_rows(data)
+    return _goes_along(data, rest[1:], kwargs)
 
 
 def one_by_one(data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     """Whether ``unbind`` takes the samples apart."""
-    given = kwargs.get("dim") or (rest[0] if rest else None)
+    return _goes_along(data, rest, kwargs)
+
+
+def _goes_along(data: Data, told: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether the dimension that a function is told first, or 0, is that of a tensor's rows."""
+    given = kwargs.get("dim") or kwargs.get("axis") or (told[0] if told else None)
     along = 0 if given is None else dimensions.place(given.constant(), data.ndim)
-    return along == data.dim and _has_rows(data)
+    rows = Layout.GATHERED if data.placement is Placement.REPLICATE else Layout.TENSOR
+    return along == data.dim and data.form is rows and not data.opaque
 
 
 def are_joined(run: RunState, node: cst.BaseExpression) -> bool:
@@ -46,11 +50,6 @@ def are_joined(run: RunState, node: cst.BaseExpression) -> bool:
     if not isinstance(call, cst.Call) or len(call.args) > 1:
         return False
     return call.args[0] is above and dotted(call.func) in _JOINING
-
-
-def _has_rows(data: Data) -> bool:
-    rows = Layout.GATHERED if data.placement is Placement.REPLICATE else Layout.TENSOR
-    return data.form is rows and not data.opaque
 
 
 def each(run: RunState, node: cst.BaseExpression, rows: cst.BaseExpression, data: Data) -> Value:

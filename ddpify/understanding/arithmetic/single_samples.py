@@ -78,9 +78,8 @@ def _put_together(operands: Sequence[_Shown]) -> Value:
 
 def _differ(one: Data, other: Data) -> bool:
     """Whether a sample that was taken by a position meets one taken by another, or many."""
-    if not one.taken_by or not _is_single(one) or not isinstance(other.form, Layout):
-        return False
-    if not isinstance(one.form, Layout):
+    elements = isinstance(one.form, Layout) and isinstance(other.form, Layout)  # and no sizes
+    if not elements or not one.taken_by or not _is_single(one):
         return False
     if _is_single(other):
         known = bool(other.taken_by) or any(map(_is_literal, one.taken_by))

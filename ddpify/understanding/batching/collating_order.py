@@ -38,23 +38,28 @@ def gone_through(run: RunState, loop: Through, element: Value, body: cst.CSTNode
         element: What it gets in each round.
         body: What it does in each round.
     """
-    found = [a for a in deep_atoms(element) if isinstance(a, Data) and a.dim == NO_ROWS]
-    if run.collating and found and _by_order(run, loop, found, body):
-        run.mixes(loop.iter, *(replace(one, dim=0, form=Layout.TENSOR) for one in found))
+    found = _samples(element) if run.collating else []
+    if found and _by_order(run, loop, found, body):
+        _depend(run, loop.iter, found)
 
 
 def taken_apart(run: RunState, node: cst.BaseExpression, listed: Instance) -> None:
     """Note that a collate function takes some samples out of a list, or changes their order."""
     if run.collating:
-        found = (a for a in deep_atoms(listed.elements) if isinstance(a, Data) and a.dim == NO_ROWS)
-        run.mixes(node, *(replace(one, dim=0, form=Layout.TENSOR) for one in found))
+        _depend(run, node, _samples(listed.elements))
 
 
 def are_samples(run: RunState, element: Value) -> bool:
     """Whether a loop of a collate function gets a sample in each round."""
-    if not run.collating:
-        return False
-    return any(isinstance(a, Data) and a.dim == NO_ROWS for a in deep_atoms(element))
+    return run.collating and bool(_samples(element))
+
+
+def _samples(held: Value) -> list[Data]:
+    return [a for a in deep_atoms(held) if isinstance(a, Data) and a.dim == NO_ROWS]
+
+
+def _depend(run: RunState, node: cst.CSTNode, samples: Sequence[Data]) -> None:
+    run.mixes(node, *(replace(one, dim=0, form=Layout.TENSOR) for one in samples))
 
 
 def _by_order(run: RunState, loop: Through, samples: Sequence[Data], body: cst.CSTNode) -> bool:
