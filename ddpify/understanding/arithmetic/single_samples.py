@@ -30,15 +30,13 @@ def taken(run: RunState, rows: Data, index: cst.BaseSlice) -> Data:
 
     What is computed of the position is one among the samples of all ranks.
     """
-    by = {code_of(index.value)} if isinstance(index, cst.Index) else ()
     if isinstance(index, cst.Index) and isinstance(index.value, cst.BinaryOperation):
         run.demand(index.value, value(replace(rows, form=Layout.PACKED)), uses.A_STATISTIC)
-    return replace(rows, definition_sites=frozenset(), dim=NO_ROWS, taken_by=frozenset(by))
+    return at(index, replace(rows, definition_sites=frozenset(), dim=NO_ROWS))
 
 
-def at(node: cst.Subscript, sample: Data) -> Data:
+def at(index: cst.BaseSlice, sample: Data) -> Data:
     """A sample that ``samples[index]`` takes out of a list of them."""
-    index = node.slice[0].slice
     by = {code_of(index.value)} if isinstance(index, cst.Index) else ()
     return replace(sample, taken_by=frozenset(by))
 

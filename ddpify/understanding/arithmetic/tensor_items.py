@@ -52,7 +52,9 @@ if TYPE_CHECKING:
 def _of_sample(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     """One of the samples of a batch, or a part of one."""
     if atom.form is Layout.SAMPLES:
-        return single_samples.at(node, replace(collating.sample(atom), form=Layout.SAMPLE))
+        return single_samples.at(
+            node.slice[0].slice, replace(collating.sample(atom), form=Layout.SAMPLE)
+        )
     first = node.slice[0].slice
     if atom.form is Layout.SAMPLE and isinstance(first, cst.Index):
         place = run.seen(first.value).constant()

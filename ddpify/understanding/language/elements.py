@@ -200,7 +200,7 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
 def _one_sample(node: cst.Subscript, atom: Atom) -> Atom:
     """What a collate function takes out of a list of samples: one of them."""
     sample = isinstance(atom, Data) and atom.dim == NO_ROWS
-    return single_samples.at(node, atom) if sample else atom  # type: ignore[arg-type]
+    return single_samples.at(node.slice[0].slice, atom) if sample else atom  # type: ignore[arg-type]
 
 
 def _list_slice(run: RunState, node: cst.Subscript, listed: Instance) -> Value:
