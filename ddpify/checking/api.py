@@ -41,8 +41,7 @@ SKIPPED = {
 """What the CPU command leaves out of a script, by the name of the call that is answered."""
 NOTHING_RECORDED = (
     "no rank made an optimizer step, began a collective or read a loader: there is nothing to "
-    "compare (does the script leave without a GPU, or train in processes of its own, as "
-    "torch.multiprocessing.spawn starts them?)"
+    "compare (does the script leave without a GPU, or train in processes that it starts itself?)"
 )
 
 

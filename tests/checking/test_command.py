@@ -103,7 +103,21 @@ def test_a_page_and_sarif(folder: Path, ddpify: Ddpify) -> None:
     assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 51
 
 
-def test_processes_that_spawn_starts_are_followed(folder: Path, ddpify: Ddpify) -> None:
+STARTED_BY_SPAWN = "    torch.multiprocessing.spawn(run, args=(count,), nprocs=count)"
+STARTED_ONE_BY_ONE = """\
+    started = []
+    for rank in range(count):
+        started.append(torch.multiprocessing.Process(target=run, args=(rank, count)))
+        started[-1].start()
+    for one in started:
+        one.join()
+        assert one.exitcode == 0"""
+
+
+@pytest.mark.parametrize("start", [STARTED_BY_SPAWN, STARTED_ONE_BY_ONE])
+def test_ranks_that_the_script_starts_are_followed(
+    folder: Path, ddpify: Ddpify, start: str
+) -> None:
     edit(
         folder / "averaged.py",
         'if __name__ == "__main__":\n    main()',
@@ -113,8 +127,7 @@ def test_processes_that_spawn_starts_are_followed(folder: Path, ddpify: Ddpify) 
         'if __name__ == "__main__":\n'
         "    gpu = torch.accelerator.is_available()\n"
         "    kind = torch.accelerator.current_accelerator().type if gpu else 'cpu'\n"
-        "    count = torch.accelerator.device_count() if kind == 'cuda' else 1\n"
-        "    torch.multiprocessing.spawn(run, args=(count,), nprocs=count)",
+        "    count = torch.accelerator.device_count() if kind == 'cuda' else 1\n" + start,
     )
     edit(folder / "averaged.py", "import torch\n", "import os\nimport torch\n")
     edit(folder / "averaged.py", "            average(model, world)\n", "")

@@ -26,6 +26,7 @@ from ddpify.verify.inside import (
     imports,
     output,
     precision,
+    rank_processes,
     redirect,
     spawning,
     surroundings,
@@ -125,6 +126,7 @@ def _prepare(job: Job, rank: int) -> Recorder:
     Guard(job, recorder.emit, recorder.caller).install()
     if job.checking:
         spawning.install(rank, job.world_size, recorder.forget)
+        rank_processes.install(rank, job.world_size, Path(job.root), recorder.forget)
         sinks = recorder.follow_numbers(job.root)
         output.install(recorder.emit, recorder.caller, sinks.printed)
     return recorder
