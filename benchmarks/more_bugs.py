@@ -175,4 +175,13 @@ BUGS: dict[str, tuple[Planted, ...]] = {
         rate("train.py", "optimizer"),
         barrier("train.py"),
     ),
+    "ijepa": (  # its loss is that of all ranks: none ends by its own
+        leaves("src/train.py", r"loss_meter\.update\(loss\)", "itr == 1"),
+        frozen("src/train.py", r"encoder = DistributedDataParallel\(encoder, .*\)", "encoder"),
+        loaded("src/train.py", r"encoder = DistributedDataParallel\(encoder, .*\)", "encoder"),
+        written("src/train.py", r"if rank == 0:\n( *)torch\.save", r"if True:\n\1torch.save",
+                "torch.save("),
+        shown("loss not reduced", (("src/train.py",
+              r"(?m)^( *)loss = AllReduce\.apply\(loss\)$", r"\1pass"),), ""),
+    ),
 }  # fmt: skip

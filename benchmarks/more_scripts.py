@@ -33,6 +33,20 @@ for at in range(3):
     {write}
 """
 
+_IJEPA = """
+data: {batch_size: 4, color_jitter_strength: 0.0, crop_scale: [0.3, 1.0], crop_size: 64,
+       image_folder: "", num_workers: 0, pin_mem: true, root_path: data,
+       use_color_distortion: false,
+       use_gaussian_blur: false, use_horizontal_flip: false}
+logging: {folder: ., write_tag: jepa}
+mask: {allow_overlap: false, aspect_ratio: [0.75, 1.5], enc_mask_scale: [0.85, 1.0], min_keep: 1,
+       num_enc_masks: 1, num_pred_masks: 2, patch_size: 8, pred_mask_scale: [0.15, 0.2]}
+meta: {copy_data: false, load_checkpoint: false, model_name: vit_tiny, pred_depth: 1,
+       pred_emb_dim: 24, read_checkpoint: null, use_bfloat16: true}
+optimization: {ema: [0.9, 1.0], epochs: 2, final_lr: 1.0e-4, final_weight_decay: 0.4,
+               ipe_scale: 1.0, lr: 0.01, start_lr: 0.005, warmup: 1, weight_decay: 0.04}
+"""
+
 SCRIPTS = (
     Public(
         "dino", "facebookresearch/dino", "7c446df5b9f45747937fb0d72314eb9f7b66930a",
@@ -174,5 +188,13 @@ SCRIPTS = (
         setup=(("tinystories.py", r"(import sentencepiece.*|from tokenizer import.*)", "pass"),),
         stubs={"make.py": _SHARDS.format(folder="data/tok32", write=(
             "draw.integers(0, 32, 700, dtype=numpy.uint16).tofile(f'data/tok32/{at}.bin')"))},
+    ),
+    Public(
+        "ijepa", "facebookresearch/ijepa", "52c1ae95d05f743e000e8f10a1f3a79b10cff048", "main.py",
+        ("--fname", "configs.yaml", "--devices", "cuda:0", "cuda:1"),
+        setup=(("src/models/vision_transformer.py", r"embed_dim=192, depth=12, num_heads=3",
+                "embed_dim=24, depth=1, num_heads=2"),
+               ("src/train.py", r"log_freq = 10", "log_freq = 1")),
+        stubs={"configs.yaml": _IJEPA},
     ),
 )  # fmt: skip

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import torch
 
 from ddpify.verify import Kind, as_html, render, verify
+from ddpify.verify.inside import patching
 from ddpify.verify.inside.rank import environment
 from ddpify.verify.launch.job import Job
 from tests.conftest import FIXTURES, Ddpify
@@ -54,3 +56,12 @@ def test_gpus_are_hidden_unless_asked_for(gpus: bool, hidden: bool) -> None:
     job = Job("a.py", "a.py", (), "/", "/", "/", (), "/", world_size=2, gpus=gpus)
     assert ("CUDA_VISIBLE_DEVICES" in environment(job, 1, 1)) is hidden
     assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
+
+
+@pytest.mark.parametrize(("shown", "used"), [("3", 3), ("0", 0), ("2,3", 0), ("", 0)])
+def test_a_process_that_sees_one_gpu_uses_that_one(
+    monkeypatch: pytest.MonkeyPatch, shown: str, used: int
+) -> None:
+    monkeypatch.setattr(patching, "devices", Counter({0: 5}))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
+    assert patching.devices_used() == {used: 5}

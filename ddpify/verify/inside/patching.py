@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import Any
 
@@ -19,10 +20,17 @@ UNINDEXED = -1
 
 
 def devices_used() -> dict[int, int]:
-    """How often each simulated GPU was used, now that the process is set to its own."""
+    """How often each simulated GPU was used, now that the process is set to its own.
+
+    A script that shows itself one GPU alone, by ``CUDA_VISIBLE_DEVICES``, uses that one as its 0.
+    """
     used = Counter(devices)
     if unindexed := used.pop(UNINDEXED, 0):
         used[current_gpu[0]] += unindexed
+    only = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    if only.isdecimal() and 0 in used:
+        first = used.pop(0)
+        used[int(only)] += first
     return dict(used)
 
 
