@@ -77,7 +77,7 @@ def exchange_notes(run: Recording) -> Iterator[str]:
     middle = steps[len(steps) // 2]
     if middle:
         size = sum(event["size"] for event in middle)
-        yield f"{len(middle)} collectives of the script's own in a step, of {size} bytes"
+        yield f"collectives in a step besides the gradients': {len(middle)}, of {size} bytes"
     barriers = Counter(at for own in steps for at in {e["at"] for e in own if e["op"] == "barrier"})
     for at, count in barriers.items():
         if count >= max(LEAST_STEPS, len(steps) - 1):

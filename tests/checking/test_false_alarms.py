@@ -3,10 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
-from ddpify.checking import Report
+from ddpify.checking import Report, check
+from ddpify.convert import convert_file
+from ddpify.verify.launch.launcher import Worker
 
 Checked = Callable[..., tuple[Report, list[str]]]
+AUGMENTING = """\
+import random
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Noisy(Dataset):
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, at):
+        x = torch.full((4,), at / 24)
+        return x + 0.1 * torch.randn(4) + random.random(), x.sum()
+
+
+torch.manual_seed(0)
+random.seed(0)
+loader = DataLoader(Noisy(), batch_size=8, shuffle=True, num_workers=2)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(2):
+    for x, y in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(x).squeeze(1), y).backward()
+        optimizer.step()
+"""
 
 
 def test_a_slow_script_that_is_ended_by_the_time_limit_has_no_finding(checked: Checked) -> None:
@@ -48,6 +78,15 @@ def test_a_script_that_leaves_without_gpus_runs_with_cuda_redirected(checked: Ch
     assert report.findings == []
     assert report.failure is None
     assert min(report.steps) > 2
+
+
+def test_a_converted_script_augments_in_streams_of_each_rank(folder: Path, worker: Worker) -> None:
+    script = folder / "train.py"
+    script.write_text(AUGMENTING)
+    script.write_bytes(convert_file(script).data)
+    report = check(script, worker=worker)
+    assert report.failure is None
+    assert report.findings == []
 
 
 def test_one_constant_batch_is_no_data_that_the_ranks_share(checked: Checked) -> None:

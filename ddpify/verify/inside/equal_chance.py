@@ -2,7 +2,8 @@
 
 Ranks that draw from the same state drop, mask and augment their samples alike. Two places are
 watched: functions that draw for a tensor which was computed from a batch, and samples' own
-augmentation, by the states in which a pass over a loader begins.
+augmentation, by the states in which the first batch of a pass is fetched: a loader may fetch in
+random streams of its rank's own.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import torch
 from ddpify.verify.inside.loaders import Loaders
 from ddpify.verify.inside.origins import Provenance
 from ddpify.verify.inside.place import PLACE
-from ddpify.verify.inside.randomness import states
 from ddpify.verify.inside.samples import WORKERS
 
 DRAWING = frozenset({
@@ -43,6 +43,7 @@ class EqualChance:
         self._emit, self._provenance = emit, provenance
         self._count = 0
         self._told: set[tuple[int, int]] = set()
+        self._workers: dict[tuple[int, int], bool] = {}
 
     def watch(self, loaders: Loaders) -> None:
         """Be told of the passes over loaders, and of each batch."""
@@ -68,11 +69,14 @@ class EqualChance:
 
     def _begun(self, loader: Any, number: int, turn: int) -> None:
         """A pass begins."""
-        workers = loader.__dict__.get(WORKERS, False)
-        self._emit("begin", loader=number, turn=turn, rng=states(), workers=workers)
+        self._workers[number, turn] = loader.__dict__.get(WORKERS, False)
 
     def _ended(self, number: int, turn: int) -> None:
         """A batch of a pass has been fetched; what its samples drew moves the generators on."""
+        before, PLACE.before = PLACE.before, None
+        if before is not None and (number, turn) in self._workers:
+            workers = self._workers.pop((number, turn))
+            self._emit("begin", loader=number, turn=turn, rng=before, workers=workers)
         drawn, PLACE.drawn = sorted(PLACE.drawn or ()), set()
         for name in drawn:
             _advance(name)

@@ -29,7 +29,8 @@ class Place:
     whether draws may come from the generators of real GPUs. ``rows`` has the number of rows of each
     draw, of the first ones, and ``seeds`` the seed of its generator; ``equal_rows`` says whether
     the rows of a draw are all the same. ``drawn`` has the generators that the latest samples drew
-    from, where that is asked for.
+    from, where that is asked for, and ``before`` the states of all generators before the first of
+    these samples.
     """
 
     def __init__(self) -> None:
@@ -42,6 +43,7 @@ class Place:
         self.rows: list[int] = []
         self.seeds: list[int | None] = []
         self.drawn: set[str] | None = None
+        self.before: dict[str, int] | None = None
         self.watch: Callable[[Any, Any], None] = lambda index, item: None
 
     def replaced(self, depth: int = 2) -> bool:

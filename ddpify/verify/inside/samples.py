@@ -95,6 +95,8 @@ def _fetch(self: Any, index: Any) -> Any:
 def _seeded_item(dataset: Any, index: Any) -> Any:
     at = index.tolist() if hasattr(index, "tolist") else index
     seed = zlib.crc32(repr(at).encode())
+    if PLACE.drawn is not None and PLACE.before is None:
+        PLACE.before = states()
     with kept_states(), PLACE.drawing():
         seed_all(seed)
         drawn = PLACE.drawn
