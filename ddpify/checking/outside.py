@@ -22,7 +22,7 @@ _LABEL = (
     r"(?<![a-zA-Z])(?:rank|gpu|cuda|device|proc(?:ess)?|worker|node|r)\W{{0,3}}{rank}(?!\d)"
     r"|^\W*{rank}\W"
 )
-_LOCK = (".lock", ".lck")
+_LOCKS = ("lock", ".lck")
 
 
 def outside_findings(run: Recording) -> Iterator[Finding]:
@@ -49,7 +49,7 @@ def _is_kept(path: Path) -> bool:
     """Whether a file is one to keep: no lock, no device, no file without a name."""
     if path.is_dir():  # O_TMPFILE opens the folder
         return False
-    return not str(path).startswith(("/dev/", "/proc/")) and path.suffix not in _LOCK
+    return not str(path).startswith(("/dev/", "/proc/")) and not path.name.endswith(_LOCKS)
 
 
 def _lines(run: Recording) -> Iterator[Finding]:
