@@ -38,6 +38,12 @@ def test_a_barrier_before_the_read_is_enough(checked: Checked) -> None:
     assert found(*checked("sampled", edit, steps=2)) == set()
 
 
+def test_what_a_library_keeps_for_itself_is_no_file_of_the_script(checked: Checked) -> None:
+    cache = "__import__('os').environ['MPLCONFIGDIR'] + '/fonts.json'"
+    edit = early(f"    dist.barrier()\n    open({cache}, 'w').close()\n")
+    assert found(*checked("sampled", edit, steps=2)) == set()
+
+
 def test_folders_downloads_and_an_evaluation_that_drops_samples(checked: Checked) -> None:
     both = (FOLDER[0], FOLDER[1].replace(FOLDER[0], FETCH[1]))
     drop = ("DistributedSampler(test_set)", "DistributedSampler(test_set, drop_last=True)")

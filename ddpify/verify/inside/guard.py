@@ -22,6 +22,9 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _ONE_PATH = frozenset({"os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree"})
 _TWO_PATHS = frozenset({"os.rename", "os.link", "os.symlink"})
 
+CACHES = ("MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR")
+"""Variables that name a folder in which a library keeps what it found out."""
+
 
 class Guard:
     """The rules of one run.
@@ -41,6 +44,7 @@ class Guard:
         self.protected = [Path(folder).resolve() for folder in job.protected]
         # Found before anything is watched: it is looked for by writing, under a lock.
         self.temporary = Path(tempfile.gettempdir()).resolve()
+        self.caches = [Path(os.environ[name]).resolve() for name in CACHES if name in os.environ]
         self.emit, self.caller = emit, caller
         self._busy = False
 
@@ -63,7 +67,8 @@ class Guard:
             raise PermissionError(f"ddpify verify: the script writes to another run: {path}")
         if self.sandbox not in real.parents:
             self._leave(target, real, truncates)
-        self.emit("write", path=self._shown(target), at=self.caller())
+        if not self._is_cache(real):
+            self.emit("write", path=self._shown(target), at=self.caller())
 
     def _before_read(self, path: Any) -> None:
         """Refuse a look at other runs and at records."""
@@ -93,6 +98,12 @@ class Guard:
         free = [Path("/dev"), Path("/proc"), self.temporary]
         # A temporary file without a name is opened as its folder.
         if any(folder == real or folder in real.parents for folder in free):
+            return True
+        return self._is_cache(real)
+
+    def _is_cache(self, real: Path) -> bool:
+        """Whether a library keeps ``real`` for itself: no file that the script means to write."""
+        if any(folder in real.parents for folder in self.caches):
             return True
         home = Path.home()
         return home in real.parents and real.relative_to(home).parts[0].startswith(".")
