@@ -18,7 +18,7 @@ demo: $(READY) ## Convert a bundled script, run it on 1 and on 2 processes, and 
 	$(BIN)/ddpify verify $(DEMO) $(DEMO_OUT) --nproc 2
 
 test: $(READY) ## Run the tests.
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-gpu: $(READY) ## Run what needs a GPU; skipped without one.
 	$(BIN)/python -m pytest -m gpu tests/gpu tests/verify/test_device.py

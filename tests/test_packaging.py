@@ -16,8 +16,6 @@ import ddpify
 from ddpify.errors import DdpifyError
 from tests.conftest import Ddpify
 
-pytestmark = pytest.mark.xdist_group("packaging")
-
 tomllib = pytest.importorskip("tomllib", reason="tomllib is part of Python 3.11 and later")
 
 ROOT = Path(__file__).parent.parent

@@ -14,8 +14,6 @@ from ddpify.lint.files.document import Document
 from tests.lint.fix_scripts import FixScript, scripts
 from tests.training_runs import Training, TrainingRuns
 
-pytestmark = pytest.mark.xdist_group("safe fixes")
-
 SCRIPTS = list(scripts())
 PRINTS_MORE = {"DDP712"}  # what rank 0 is meant to print, which no rank did
 SECONDS = 60.0

@@ -23,8 +23,6 @@ from torch.utils.data import (
 from ddpify import runtime as dd
 from tests.runtime.ranks import launch, run
 
-pytestmark = pytest.mark.xdist_group("loader")
-
 N = 23  # not a multiple of any batch size or number of ranks below
 EPOCHS = 3
 

@@ -22,8 +22,6 @@ from ddpify.runtime.snapshots import Snapshots
 from ddpify.runtime.state import CannotStore, encode, restore
 from tests.runtime.ranks import command, torchrun
 
-pytestmark = pytest.mark.xdist_group("snapshots")
-
 TRAINING = """\
 import os, random, signal, sys
 import numpy as np, torch

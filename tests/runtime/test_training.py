@@ -14,8 +14,6 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from ddpify import runtime as dd
 from tests.runtime.ranks import assert_same, run
 
-pytestmark = pytest.mark.xdist_group("training")
-
 FEATURES, CLASSES, N = 5, 3, 22  # batches of 7: the last has 1 sample, which ranks but one lack
 
 

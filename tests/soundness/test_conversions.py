@@ -16,8 +16,6 @@ import pytest
 from benchmarks.soundness.kinds import KINDS
 from tests.training_runs import ROOT
 
-pytestmark = pytest.mark.xdist_group("soundness")
-
 SCRIPTS = 200
 SEED = 19
 

@@ -10,8 +10,6 @@ from benchmarks.soundness.judging import Outcome
 from benchmarks.soundness.trying import Trial
 from tests.soundness.known_forms import script
 
-pytestmark = pytest.mark.xdist_group("known forms")
-
 IN_LOOP = [
     "r = out[labels.clamp(max=0)]\nloss = loss + (r * out).mean()",
     "r = out[(inputs[:, 0] > 0).byte()]\nloss = loss + r.sum()",

@@ -12,8 +12,6 @@ from benchmarks.soundness.trying import Trial
 from ddpify.convert import convert_file
 from tests.soundness.known_forms import script
 
-pytestmark = pytest.mark.xdist_group("samples in turn")
-
 # What a round leaves to the next: a name, a number, an entry, an attribute, an iterator, a list.
 LEFT = {
     "name": "last, d = 0, []\nfor p in out:\n    last = 0.5 * last + p\n    d.append(last)",

@@ -9,8 +9,6 @@ import pytest
 from benchmarks.soundness.judging import Outcome, Run, original_fails
 from benchmarks.soundness.trying import Trial
 
-pytestmark = pytest.mark.xdist_group("trying")
-
 SCRIPT = """
 import torch
 

@@ -21,8 +21,6 @@ from ddpify.errors import DdpifyError
 from tests.conftest import FIXTURES
 from tests.convert.examples import convert_text
 
-pytestmark = pytest.mark.xdist_group("resumed state")
-
 IMPORTS = """\
 import argparse, copy, random
 from collections import Counter, OrderedDict, defaultdict, deque
