@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import libcst as cst
-from ddpify.codemods.files.folders import local_main_first
+from ddpify.codemods.files.folders import runs_alone
 from ddpify.codemods.files.write_effects import is_open, note, write_nowhere
 
 from ddpify.planning.edits import Edits
@@ -17,7 +17,7 @@ from ddpify.understanding.taint.scopes import parameters
 def opened_elsewhere(plan: Plan, edits: Edits, effect: Effect, site: Site) -> bool:
     """Give the other ranks the null device for a path that is opened there and nothing else.
 
-    What is appended to on every rank holds each line N times: where the path stays, that is noted.
+    Where the path may serve for more, the file alone is another one, in a block around the call.
     """
     opening = effect.site.node
     if not is_open(effect) or not isinstance(opening, cst.Call) or not opening.args:
@@ -27,12 +27,25 @@ def opened_elsewhere(plan: Plan, edits: Edits, effect: Effect, site: Site) -> bo
         write_nowhere(plan, edits, path, site)
         note(edits, effect, site, "its file written by rank 0 alone")
         return True
-    if not _appends(opening):
+    return written_by_main(plan, edits, effect, site)
+
+
+def written_by_main(plan: Plan, edits: Edits, effect: Effect, site: Site) -> bool:
+    """Let other ranks write nowhere in the statement that leads to a file; or note that none can.
+
+    Returns whether anything is done about what every rank would write.
+    """
+    statement = site.module.statement(site.node)
+    if runs_alone(plan, site):
+        edits.blocks.pop(statement, None)  # ranks come one after another, whatever else is made
+        edits.put_under(statement, f"with {plan.options.alias}.main_writes():")
+        note(edits, effect, site, "its file written by rank 0 alone")
+        return True
+    if not _appends(effect.site.node):
         return False
     where = f"{effect.site.module.path.name}:{effect.site.line}"
     text = f"every rank appends to the file that {where} opens: convert the project, or guard it"
     note(edits, effect, site, text, attention=True)
-    local_main_first(plan, edits, effect, site)
     return True
 
 
@@ -67,7 +80,7 @@ def _given(call: cst.Call, name: str, bound: list[str]) -> cst.BaseExpression | 
     return found.value if found is not None else None
 
 
-def _appends(opening: cst.Call) -> bool:
-    mode = argument(opening, "mode", 1)
+def _appends(opening: cst.CSTNode) -> bool:
+    mode = argument(opening, "mode", 1) if isinstance(opening, cst.Call) else None
     text = mode.value if mode is not None else None
     return isinstance(text, cst.SimpleString) and "a" in text.raw_value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
+from ddpify.codemods.files.collective_work import runs_on_all_ranks
 from ddpify.codemods.files.write_effects import note, short_name, takes_part_in_training
 from ddpify.codemods.synchronisation.rank0_values import first_of_node
 
@@ -146,6 +147,13 @@ def _stays(plan: Plan, block: cst.CSTNode) -> bool:
         effect.kind == "save" and any(call.node in nodes for call in effect.calls)
         for effect in plan.facts.effects.values()
     )
+
+
+def runs_alone(plan: Plan, site: Site) -> bool:
+    """Whether ranks may run a call's whole statement one after another: no work is shared in it."""
+    if not _can_wait(site) or not _gives_data(plan, site) or runs_on_all_ranks(plan, site):
+        return False
+    return not any(n in plan.reductions for n in walk(site.module.statement(site.node)))
 
 
 def _can_wait(site: Site) -> bool:

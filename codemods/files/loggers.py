@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import libcst as cst
+from ddpify.codemods.files.file_handles import written_by_main
 from ddpify.codemods.files.write_effects import note, on_main_else, short_name, write_nowhere
 
 from ddpify.planning.edits import Edits
@@ -42,7 +43,8 @@ def writer(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
 def logfile(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     """Log files of the other ranks are the null device."""
     if site is not effect.site or not isinstance(site.node, cst.Call):
-        note(edits, effect, site, "a log file is opened by every rank", attention=True)
+        if not written_by_main(plan, edits, effect, site):
+            note(edits, effect, site, "a log file is opened by every rank", attention=True)
         return
     named = {a.keyword.value: a.value for a in site.node.args if a.keyword is not None}
     target = named.get("filename") or (site.node.args[0].value if site.node.args else None)

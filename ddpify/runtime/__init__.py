@@ -11,6 +11,7 @@ from ddpify.runtime.gradient_hooks import gradient_hook
 from ddpify.runtime.joined import scale_lr
 from ddpify.runtime.loader import replicate, shard
 from ddpify.runtime.loggers import silent
+from ddpify.runtime.main_writes import main_writes
 from ddpify.runtime.model import unwrap, wrap
 from ddpify.runtime.padding import pad_packed_sequence
 from ddpify.runtime.process import (
@@ -65,6 +66,7 @@ __all__ = [
     "local_main_first",
     "local_rank",
     "main_saves",
+    "main_writes",
     "mean",
     "pad_packed_sequence",
     "rank",

@@ -51,6 +51,25 @@ def test_a_relative_path_and_a_link(tmp_path: Path) -> None:
     assert torch.load(tmp_path / "real" / "target.pt") == 2
 
 
+def test_what_other_code_writes_is_written_by_rank_0_after_all_have_read(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+
+    def job() -> tuple[str, bool]:
+        plain = open
+        with dd.main_writes():
+            read = log.read_text()
+            with open(log, "w") as file:
+                file.write("new\n")
+            kept = log.open("a")
+        print("kept", file=kept, flush=True)
+        return read, open is plain
+
+    for size in (1, 3):
+        log.write_text("old")
+        assert run(job, size) == [("old", True)] * size
+        assert log.read_text() == "new\nkept\n"
+
+
 def test_a_file_object_is_written_by_rank_0_alone() -> None:
     def job() -> bytes:
         buffer = io.BytesIO()

@@ -226,6 +226,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "unwrap": _unwrap,
     "save": _save,
     "main_saves": _object("main_saves"),
+    "main_writes": _object("main_writes"),
     "local_main_first": _object("local_main_first"),
     "save_sharded": _object("save_sharded"),
     "silent": _object("silent"),

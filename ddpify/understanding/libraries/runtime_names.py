@@ -11,7 +11,8 @@ MEAN, SUM = f"{MODULE}.mean", f"{MODULE}.sum"
 REPLICATE, SPLIT = f"{MODULE}.replicate", f"{MODULE}.split"
 SHARD_BATCH = f"{MODULE}.shard_batch"
 BROADCAST = f"{MODULE}.broadcast"
-MAIN_SAVES, LOCAL_MAIN_FIRST = f"{MODULE}.main_saves", f"{MODULE}.local_main_first"
+MAIN_SAVES, MAIN_WRITES = f"{MODULE}.main_saves", f"{MODULE}.main_writes"
+LOCAL_MAIN_FIRST = f"{MODULE}.local_main_first"
 ALL_REPLICATED = f"{MODULE}.replicated"  # a block in which every rank holds all rows
 SHARDED, REPLICATING = "sharded", "whole"  # how a loader is shared
 
@@ -27,7 +28,7 @@ WRITTEN = "Written by `ddpify convert --vendor`"
 REDUCTIONS = _named("mean sum gather gather_ragged")
 # What all ranks call together.
 COLLECTIVES = REDUCTIONS | {SPREAD_CALL} | _named(
-    "full_tensor barrier wrap save local_main_first save_sharded load_sharded snapshot"
+    "full_tensor barrier wrap save local_main_first main_writes save_sharded load_sharded snapshot"
     " pad_packed_sequence broadcast"
 )  # fmt: skip
 # What a script that is to be converted cannot have called already.

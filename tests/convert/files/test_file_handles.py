@@ -16,6 +16,7 @@ class Log:
 """
 PLAIN = "self.path = path\n        self.file = open(path, MODE)"
 AGAIN = "self.old = open(path).read()\n        self.file = open(path, MODE)"
+HANDLER = "import logging\n        self.file = logging.FileHandler(path, MODE)"
 SCRIPT = "from logs import Log\n" + HEAD + "log = Log(1, CALL)\n" + STEP + "    log.put(1)\n"
 
 
@@ -36,14 +37,18 @@ def test_the_other_ranks_open_the_null_device(tmp_path: Path, mode: str, given: 
     assert noted == []
 
 
-def test_a_path_that_is_read_first_is_no_null_device(tmp_path: Path) -> None:
-    lines, noted = converted(tmp_path, AGAIN, '"a"', "'log.txt'")
-    assert "log = Log(1, 'log.txt')" in lines
+@pytest.mark.parametrize("mode", ['"a"', '"w"'])
+@pytest.mark.parametrize("opening", [AGAIN, HANDLER])
+def test_a_path_that_serves_for_more_stays(tmp_path: Path, opening: str, mode: str) -> None:
+    lines, noted = converted(tmp_path, opening, mode, "'log.txt'")
+    assert lines[lines.index("with dd.main_writes():") + 1] == "log = Log(1, 'log.txt')"
+    assert noted == []
+
+
+def test_work_that_ranks_share_is_not_done_in_turn(tmp_path: Path) -> None:
+    lines, noted = converted(tmp_path, AGAIN, '"a"', "'log.txt', brain")
+    assert "with dd.main_writes():" not in lines
     assert [text.split(":")[0] for text in noted] == ["every rank appends to the file that logs.py"]
-
-
-def test_what_every_rank_writes_anew_is_the_same_file(tmp_path: Path) -> None:
-    assert converted(tmp_path, AGAIN, '"w"', "'log.txt'")[1] == []
 
 
 def test_a_store_is_no_null_device(tmp_path: Path) -> None:

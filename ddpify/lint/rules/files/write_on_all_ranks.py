@@ -64,7 +64,7 @@ from ddpify.lint.scripts.targets import targets
 from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.libraries.actions import COMMANDS
 from ddpify.understanding.libraries.object_kinds import is_model
-from ddpify.understanding.libraries.runtime_names import MAIN_SAVES
+from ddpify.understanding.libraries.runtime_names import MAIN_SAVES, MAIN_WRITES
 from ddpify.understanding.libraries.system_commands import makes_folders, takes_away
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of
@@ -185,7 +185,8 @@ def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
         return True  # which of them is called is not known
     if script.control.takes_turns(effect.site.node):
         return True
-    if effect.kind == "save" and script.control.is_within(effect.site.node, MAIN_SAVES):
+    main_alone = MAIN_SAVES if effect.kind == "save" else MAIN_WRITES
+    if script.control.is_within(effect.site.node, main_alone):
         return True
     return script.may_be_guarded(effect.site.node) or script.may_be_guarded(node)
 
