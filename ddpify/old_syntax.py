@@ -1,12 +1,28 @@
-"""``x.cuda(async=True)``, as PyTorch was called before Python 3.7 made a keyword of the name."""
+"""Scripts for older versions of Python.
+
+``x.cuda(async=True)`` is how PyTorch was called before Python 3.7 made a keyword of the name.
+"""
 
 from __future__ import annotations
 
 import io
+import re
 import tokenize
 from itertools import pairwise
 
 _OLD, _NEW = "async", "non_blocking"
+# What Python says of statements that it once had, and what those look like where it says nothing.
+_SAID = re.compile(
+    "Missing parentheses in call to|leading zeros in decimal"
+    "|inconsistent use of tabs|cannot be parenthesized"
+)
+_LOOKS = re.compile(r"^\s*raise [\w.]+,|<>|`|\b\d+[lL]\b|\bur[\"']")
+
+
+def is_python_2(error: SyntaxError) -> bool:
+    """Whether what Python refuses to compile is a line of Python 2, which 2to3 converts."""
+    text = error.text or ""
+    return bool(_SAID.search(error.msg or "") or _LOOKS.search(text))
 
 
 def without_async(text: str) -> tuple[str, tuple[int, ...]]:

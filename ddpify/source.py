@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpify.errors import DdpifyError, ExitCode
-from ddpify.old_syntax import without_async
+from ddpify.old_syntax import is_python_2, without_async
 
 if TYPE_CHECKING:
     import libcst
@@ -299,8 +299,9 @@ def _syntax_error(source: Source, error: SyntaxError) -> DdpifyError:
     needed = _newer_python(source)
     if needed is not None:
         remedy = f"this script needs Python {needed}: run ddpify with it (this is {running})"
-    elif "Missing parentheses in call to" in (error.msg or ""):
-        remedy = "this is Python 2: convert the script to Python 3 first"
+    elif is_python_2(error):
+        remedy = f"this is Python 2: convert it first, with 2to3 -w {Path(source.path).name}"
+        remedy += " (which comes with Python up to 3.12)"
     else:
         remedy = f"make the script run under Python {running} first"
     return _unreadable(

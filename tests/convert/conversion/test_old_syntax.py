@@ -35,6 +35,13 @@ def test_other_errors_are_told(tmp_path: Path) -> None:
     assert refused.value.line is not None
 
 
+@pytest.mark.parametrize("line", ["print 'done'", "raise OSError, 'full'", "n = 5L", "n = 07"])
+def test_a_tool_is_named_for_python_2(tmp_path: Path, line: str) -> None:
+    with pytest.raises(DdpifyError, match="syntax error") as refused:
+        convert_text(tmp_path, HEAD + STEP + line + "\n")
+    assert "2to3 -w script.py" in (refused.value.remedy or "")
+
+
 def test_modules_of_a_project(tmp_path: Path, ddpify: Ddpify) -> None:
     project = tmp_path / "project"
     project.mkdir()
