@@ -30,6 +30,7 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
+_SEQUENTIAL = "torch.nn.Sequential"
 _LINEAR = "torch.nn.Linear"
 RECURRENT = ("torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU")
 _MULTIPLYING = (("num_layers", "2", 1), ("bidirectional", "6", False))  # name, position, default
@@ -102,11 +103,15 @@ def _through(run: RunState, target: Instance, taken: Value | None) -> Value | No
 
 
 def _first_kinds(layer: Instance) -> set[str]:
-    """The kinds of what takes the input: of a Sequential, its first layer."""
-    if layer.type != "torch.nn.Sequential":
-        return {layer.kind}
-    first = layer.arguments.get("0", UNKNOWN)
-    return {kind for one in first.atoms if isinstance(one, Instance) for kind in _first_kinds(one)}
+    """The kinds of what takes the input: of a Sequential, its first layer.
+
+    A name that holds the list of layers and then the Sequential of it may make that its own first.
+    """
+    found = [layer]
+    for one in found:
+        first = one.arguments.get("0", UNKNOWN) if one.type == _SEQUENTIAL else UNKNOWN
+        found += [inner for inner in first.of(Instance) if inner not in found]
+    return {one.kind for one in found if one.type != _SEQUENTIAL}
 
 
 def _note_masks(

@@ -1088,3 +1088,29 @@ def test_one_row_that_enters_a_linear_is_one_sample(tmp_path: Path, made: str, m
     )
     with pytest.raises(Refusal, match="nothing to split"):
         convert_text(tmp_path, head + rule + loop)
+
+
+OWN_FIRST = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = [nn.Sequential(nn.Linear(4, 4), nn.ReLU())]
+        for i in range(2):
+            self.body += [nn.Linear(4, 3 + i)]
+        self.body = nn.Sequential(*self.body)
+
+    def forward(self, x):
+        for layer in self.body:
+            x = layer(x)
+        return x
+
+
+brain = Net()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for i in range(0, 90, 8):
+    a, b = sky[i : i + 8], sea[i : i + 8]
+"""
+
+
+def test_layers_of_a_name_that_becomes_a_sequence_of_itself(tmp_path: Path) -> None:
+    assert LOSS in added(tmp_path, HEAD + OWN_FIRST + STEP)
