@@ -8,6 +8,7 @@ import libcst as cst
 from ddpify.codemods.devices import data_parallel
 from ddpify.codemods.models import model_helpers, unowned_parameters, untrained_models
 from ddpify.codemods.models.model_names import name_of_model
+from ddpify.codemods.models.model_places import conditional, handed_over, is_listed, stands_alone
 from ddpify.codemods.models.trained_models import trained_models, whole_models
 
 from ddpify.planning.bindings import bindings
@@ -81,7 +82,7 @@ def _last_shaping(plan: Plan, model: Instance) -> Event | None:
 def _is_only_there(site: Site) -> bool:
     """Whether a statement makes a model ready in a branch that goes on to use it."""
     _, ready = _made_ready(site)
-    return _conditional(site.module, ready) is not None
+    return conditional(site.module, ready) is not None
 
 
 def _is_set_again(site: Site) -> bool:
@@ -109,7 +110,7 @@ def _made_ready(site: Site) -> tuple[str | None, cst.CSTNode]:
 
 
 def _is_repeated(site: Site) -> bool:
-    return _conditional(site.module, site.module.statement(site.node)) is not None
+    return conditional(site.module, site.module.statement(site.node)) is not None
 
 
 def _wrap_where_bound(plan: Plan, edits: Edits, model: Instance, extra: str, text: str) -> None:
@@ -121,6 +122,10 @@ def _wrap_where_bound(plan: Plan, edits: Edits, model: Instance, extra: str, tex
         statement = _last_before_use(site.module, site.module.part(name), code_of(name))
         edits.rebind(statement, code_of(name), function, extra)
         _say(plan, edits, site, f"model {text}", model)
+        return
+    site = handed_over(plan, model)
+    if site is not None:
+        _wrap_once(plan, edits, model, site, extra, text)
         return
     raise Refusal(
         model.module,
@@ -141,17 +146,26 @@ def _wrap_at(
     if event.kind in ("make", "move", "parallel"):
         outermost = _outermost(plan, module, model, event.site.node)
         gone = module.statement(event.site.node) in edits.removed
-        if not gone and (_stands_alone(module, outermost) or _is_listed(module, model, outermost)):
-            if function not in edits.wrapped.get(outermost, ()):
-                edits.wrap(outermost, function, extra)
-            _say(plan, edits, Site(outermost, module), f"model {text}", model)
+        alone = stands_alone(module, model, outermost) or is_listed(module, model, outermost)
+        if alone and not gone:
+            _wrap_once(plan, edits, model, Site(outermost, module), extra, text)
             return
     if event.kind == "make" and _kept_in_a_collection(plan, model, event.site):
         _wrap_where_bound(plan, edits, model, extra, text)
         return
-    statement, name = _after(module, event.site.node)
+    statement, name = _after(module, event)
     edits.rebind(statement, name, function, extra)
     _say(plan, edits, Site(statement, module), f"{name} {text}", model)
+
+
+def _wrap_once(
+    plan: Plan, edits: Edits, model: Instance, site: Site, extra: str, text: str
+) -> None:
+    """Wrap an expression as it stands, unless it is for another model that it may give."""
+    function = f"{plan.options.alias}.wrap"
+    if function not in edits.wrapped.get(site.node, ()):
+        edits.wrap(site.node, function, extra)
+    _say(plan, edits, site, f"model {text}", model)
 
 
 def _say(plan: Plan, edits: Edits, site: Site, text: str, model: Instance) -> None:
@@ -218,7 +232,7 @@ def _takes_any_inputs(plan: Plan, model: Instance) -> bool:
     for event in plan.facts.events.get(model, ()):
         if event.kind == "parallel" and not data_parallel.is_kept(plan, event.site):
             module = event.site.module
-            return _conditional(module, module.statement(event.site.node)) is None
+            return conditional(module, module.statement(event.site.node)) is None
     return False
 
 
@@ -251,43 +265,6 @@ def _outermost(
         best = current
     assert isinstance(best, cst.BaseExpression)
     return best
-
-
-def _names_it(module: ModuleFile, node: cst.BaseExpression) -> bool:
-    """Whether the expression is assigned to one name, by which it can be rebound."""
-    parent = module.parents[node]
-    return isinstance(parent, cst.Assign) and isinstance(
-        parent.targets[0].target, (cst.Name, cst.Attribute)
-    )
-
-
-def _stands_alone(module: ModuleFile, node: cst.BaseExpression) -> bool:
-    """Whether an expression is all of an assignment's or a return's value, on every path."""
-    parent = module.parents[node]
-    if not isinstance(parent, (cst.Assign, cst.AnnAssign, cst.Return, cst.Arg, cst.NamedExpr)):
-        return False
-    if "\n" in code_of(node) and _names_it(module, node):
-        return False  # its name is rebound on a line of its own: the smaller change
-    return not _is_in_branch(module, node)
-
-
-def _is_in_branch(module: ModuleFile, node: cst.BaseExpression) -> bool:
-    """Whether an expression is evaluated in a branch or loop alone, perhaps on its very line."""
-    statement = module.statement(node)
-    shared = isinstance(statement, (cst.If, cst.For, cst.While))
-    return shared or _conditional(module, statement) is not None
-
-
-def _is_listed(module: ModuleFile, model: Instance, node: cst.BaseExpression) -> bool:
-    """Whether an expression is one of several that are assigned, or makes an element of a list."""
-    made_here = any(part is model.site for part in (node, *walk(node)))
-    parent = module.parents[node]
-    if isinstance(parent, cst.ListComp):  # its element: what it goes through stands a level lower
-        return made_here
-    display = module.parents[parent]
-    if isinstance(display, cst.Tuple) and isinstance(module.parents[display], cst.Assign):
-        return not _is_in_branch(module, node)
-    return isinstance(display, cst.List) and made_here
 
 
 def _last_before_use(module: ModuleFile, statement: cst.CSTNode, name: str) -> cst.CSTNode:
@@ -324,23 +301,12 @@ def _used_after(module: ModuleFile, block: cst.CSTNode, statement: cst.CSTNode, 
     )
 
 
-def _conditional(module: ModuleFile, statement: cst.CSTNode) -> cst.CSTNode | None:
-    """The outermost branch or loop, inside its function, that a statement stands in."""
-    found = None
-    for node in module.structure.up(statement):
-        if isinstance(node, cst.FunctionDef):
-            break
-        if isinstance(node, (cst.For, cst.While, cst.Try)) or (
-            isinstance(node, cst.If) and not is_main_guard(node.test)
-        ):
-            found = node
-    return found
-
-
-def _after(module: ModuleFile, node: cst.CSTNode) -> tuple[cst.CSTNode, str]:
+def _after(module: ModuleFile, event: Event) -> tuple[cst.CSTNode, str]:
     """The statement after which a model is ready, and the name that it has there."""
+    node = event.site.node
     statement = module.part(node)
-    name = name_of_model(node, module)
+    new = event.kind == "make" and not isinstance(statement, cst.Assign)
+    name = None if new else name_of_model(node, module)
     if name is None:
         raise Refusal(
             module, node, "the model has no name here to wrap it by", "bind the model to a name"

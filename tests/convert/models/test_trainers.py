@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.convert.examples import HEAD, added
 
 TRAINER = """\
@@ -66,3 +68,48 @@ def test_models_that_trainers_train_are_wrapped_before(tmp_path: Path) -> None:
     wraps = ("self.net = dd.wrap(self.net)", 'net = dd.wrap(net.to("cpu"))')
     assert any(line in wraps for line in lines)
     assert "self.other = dd.wrap(self.other)" in lines
+
+
+FACTORIES = """\
+def small():
+    return nn.Linear(4, 3)
+
+
+def with_loss():
+    return nn.Linear(4, 3), nn.CrossEntropyLoss()
+
+
+def either(name):
+    if name == "small":
+        return small()
+    return with_loss()[0]
+
+
+def train(net):
+    rule = torch.optim.SGD(net.parameters(), lr=0.1)
+    for a, b in feed:
+        rule.zero_grad()
+        F.cross_entropy(net(a), b).backward()
+        rule.step()
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        ("train(with_loss()[0])", ["return dd.wrap(nn.Linear(4, 3)), nn.CrossEntropyLoss()"]),
+        ("train(small())\ntrain(small())", ["train(dd.wrap(small()))"] * 2),
+        (
+            "train(either(str(feed)))",
+            [
+                "return dd.wrap(nn.Linear(4, 3))",
+                "return dd.wrap(nn.Linear(4, 3)), nn.CrossEntropyLoss()",
+            ],
+        ),
+    ],
+)
+def test_models_without_a_name(tmp_path: Path, call: str, wanted: list[str]) -> None:
+    lines = added(tmp_path, HEAD.split("brain")[0] + FACTORIES + call + "\n")
+    assert [line for line in lines if "dd.wrap(" in line] == wanted
