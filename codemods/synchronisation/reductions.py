@@ -48,6 +48,8 @@ def edit(plan: Plan, edits: Edits) -> None:
             continue  # rows in another order are all there before each rank takes its own
         if is_bound_name(site):
             _rebind(plan, reduction, edits)
+        elif _is_changed(site):
+            _rebind_before(plan, reduction, edits)
         elif reduction.how == "count":
             global_count(reduction.node, plan.options.alias, edits, _named(plan, reduction))
         elif reduction.how == "shape":
@@ -162,6 +164,19 @@ def _rebind(plan: Plan, reduction: Reduction, edits: Edits) -> None:
     function = f"{plan.options.alias}.{_function(plan, reduction)}"
     extra = _along(plan, reduction) + _on_rows(plan, reduction) + _named(plan, reduction)
     edits.rebind(statement, name, function, extra)
+
+
+def _is_changed(site: Site) -> bool:
+    """Whether this is what an assignment such as ``loss /= n`` reads and sets."""
+    parent = site.module.parents[site.node]
+    return isinstance(parent, cst.AugAssign) and parent.target is site.node
+
+
+def _rebind_before(plan: Plan, reduction: Reduction, edits: Edits) -> None:
+    name, extra = code_of(reduction.node), _arguments(plan, reduction)(reduction.node)
+    statement = plan.module_of(reduction.node).part(reduction.node)
+    function = f"{plan.options.alias}.{_function(plan, reduction)}"
+    edits.insert_before(statement, f"{name} = {function}({name}{extra})\n")
 
 
 def _on_rows(plan: Plan, reduction: Reduction) -> str:
