@@ -305,8 +305,9 @@ def _after(module: ModuleFile, event: Event) -> tuple[cst.CSTNode, str]:
     """The statement after which a model is ready, and the name that it has there."""
     node = event.site.node
     statement = module.part(node)
-    new = event.kind == "make" and not isinstance(statement, cst.Assign)
-    name = None if new else name_of_model(node, module)
+    part = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else statement
+    handed_on = event.kind == "make" and not isinstance(part, cst.Assign)  # as in return Net(3), 1
+    name = None if handed_on else name_of_model(node, module)
     if name is None:
         raise Refusal(
             module, node, "the model has no name here to wrap it by", "bind the model to a name"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.convert.examples import HEAD, added
+from tests.convert.examples import HEAD, STEP, added
 
 TRAINER = """\
 class {name}:
@@ -113,3 +113,10 @@ def train(net):
 def test_models_without_a_name(tmp_path: Path, call: str, wanted: list[str]) -> None:
     lines = added(tmp_path, HEAD.split("brain")[0] + FACTORIES + call + "\n")
     assert [line for line in lines if "dd.wrap(" in line] == wanted
+
+
+def test_a_model_that_a_branch_makes_has_the_name_that_it_gets(tmp_path: Path) -> None:
+    made = "if torch.cuda.is_available():\n    brain = nn.Linear(4, 3).cuda()\nelse:\n"
+    text = HEAD.replace("brain = nn.Linear(4, 3)\n", made + "    brain = nn.Linear(4, 3)\n")
+    shown = "print(brain(features[:1]).shape)\n"
+    assert "brain = dd.wrap(brain)" in added(tmp_path, text + shown + STEP)
