@@ -6,10 +6,14 @@ import compileall
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.training_runs import TrainingRuns, training_runs
+
+if TYPE_CHECKING:
+    from benchmarks.soundness.trying import Trial
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"
@@ -53,3 +57,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrainingRuns]:
     """Runs training scripts in forked ranks."""
     with training_runs(tmp_path_factory.mktemp("runs")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def trial() -> Iterator[Trial]:
+    """Converts scripts, and runs each with its original in standing groups of ranks."""
+    from benchmarks.soundness.trying import Trial
+
+    one = Trial(60.0)
+    yield one
+    one.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from benchmarks.soundness.judging import Outcome
@@ -119,13 +117,6 @@ FORMS = [
     *(("forward", lines) for lines in (*IN_FORWARD, *COUNTED_IN_FORWARD)),
     *(("collate", lines) for lines in IN_COLLATE),
 ]
-
-
-@pytest.fixture(scope="module")
-def trial() -> Iterator[Trial]:
-    trial = Trial(once=True)
-    yield trial
-    trial.close()
 
 
 @pytest.mark.parametrize(("place", "lines"), FORMS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -67,13 +66,6 @@ OWN = [
     "for i, s in enumerate(samples):\n    z[i, : len(s[0])] = s[0]\ninputs = z",
     "first = samples[0]\ninputs = torch.stack([s[0].reshape(first[0].shape) for s in samples])",
 ]
-
-
-@pytest.fixture(scope="module")
-def trial() -> Iterator[Trial]:
-    one = Trial(60.0)
-    yield one
-    one.close()
 
 
 @pytest.mark.parametrize("name", LEFT)

@@ -11,9 +11,10 @@ from textwrap import indent
 
 import pytest
 
+from benchmarks.soundness.judging import Outcome
+from benchmarks.soundness.trying import Trial
 from ddpify.convert import Options, convert_file
 from ddpify.errors import DdpifyError
-from tests.training_runs import TrainingRuns, assert_trains_the_same
 
 SCRIPT = """\
 import numpy as np
@@ -224,41 +225,37 @@ IN_LOOP += [
 REFUSED = ["z = h.view(-1, 5); z[0] = 0.0", "z = h[:, 1:]; z[1:] += 1.0"]
 
 
-def _script(folder: Path, *, forward: str = "pass", loop: str = "pass") -> Path:
+def _text(*, forward: str = "pass", loop: str = "pass") -> str:
     text = SCRIPT.replace("FORWARD", indent(forward, " " * 8).strip())
+    return text.replace("LOOP", indent(loop, " " * 4).strip())
+
+
+def _script(folder: Path, forward: str) -> Path:
     script = folder / "train.py"
-    script.write_text(text.replace("LOOP", indent(loop, " " * 4).strip()))
+    script.write_text(_text(forward=forward))
     return script
 
 
-def _assert_trains_the_same(runs: TrainingRuns, script: Path) -> None:
-    converted = script.with_name("train_ddp.py")
-    converted.write_bytes(convert_file(script, Options()).data)
-    assert_trains_the_same(runs, script, converted)
-
-
 @pytest.mark.parametrize("line", IN_FORWARD)
-def test_a_forward_mixes_the_samples_of_all_ranks(
-    tmp_path: Path, runs: TrainingRuns, line: str
-) -> None:
-    _assert_trains_the_same(runs, _script(tmp_path, forward=line))
+def test_a_forward_mixes_the_samples_of_all_ranks(trial: Trial, line: str) -> None:
+    verdict = trial.verdict(_text(forward=line))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
 
 
 @pytest.mark.parametrize("line", IN_LOOP)
-def test_a_loop_mixes_the_samples_of_all_ranks(
-    tmp_path: Path, runs: TrainingRuns, line: str
-) -> None:
-    _assert_trains_the_same(runs, _script(tmp_path, loop=line))
+def test_a_loop_mixes_the_samples_of_all_ranks(trial: Trial, line: str) -> None:
+    verdict = trial.verdict(_text(loop=line))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
 
 
 @pytest.mark.parametrize("line", REFUSED)
 def test_a_write_at_one_position_of_a_batch_is_refused(tmp_path: Path, line: str) -> None:
     with pytest.raises(DdpifyError, match="a write into the row at one position"):
-        convert_file(_script(tmp_path, forward=line), Options())
+        convert_file(_script(tmp_path, line), Options())
 
 
 def test_an_operator_that_no_table_lists_gets_the_rows_of_all_ranks(tmp_path: Path) -> None:
-    script = _script(tmp_path, forward="h = h + torch.unheard_of(h)")
+    script = _script(tmp_path, "h = h + torch.unheard_of(h)")
     text = convert_file(script, Options()).data.decode()
     assert "h = dd.gather(h) + torch.unheard_of(dd.gather(h))" in text or (
         "h = h + dd.split(torch.unheard_of(dd.gather(h)))" in text
