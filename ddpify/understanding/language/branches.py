@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.understanding import narrowing, uses
 from ddpify.understanding.batching import joint_loaders
-from ddpify.understanding.language import branch_tests
+from ddpify.understanding.language import branch_tests, patterns
 from ddpify.understanding.syntax import is_main_guard
 from ddpify.understanding.values import UNKNOWN, Instance, Value, join, value
 
@@ -163,12 +163,15 @@ def try_(run: RunState, node: cst.Try) -> bool:
 
 def match(run: RunState, node: cst.Match) -> bool:
     """A ``match``, of which each case may be taken."""
-    run.eval(node.subject)
+    held = run.eval(node.subject)
     start, against = dict(run.frame.scope.names), run.frame.against_default
     ends = [start]
     for case in node.cases:
         join_ends(run, [start])
         run.frame.against_default = against
+        patterns.match(run, case.pattern, node.subject, held)
+        if case.guard is not None:
+            condition(run, case.guard)
         if run.block(case.body):
             ends.append(dict(run.frame.scope.names))
     run.frame.against_default = against
