@@ -61,6 +61,26 @@ def rows_of(batch: Any, dim: Dimensions, total: int, first: int, last: int) -> A
     return _mapped(batch, dim, lambda part, place: rows_of(part, place, total, first, last))
 
 
+def number_of_rows(batch: Any, dim: Dimensions) -> int | None:
+    """How many rows the first tensor or array of a batch has, with ``dim`` as for ``rows_of``.
+
+    None where there is none.
+    """
+    counts: list[int] = []
+
+    def count(part: Any, place: Dimensions) -> None:
+        if place is None or isinstance(part, _SCALARS):
+            return
+        if not _is_array(part):
+            _mapped(part, place, count)
+        elif part.ndim:
+            along = place if isinstance(place, int) else cast(Sequence[int], place)[0]
+            counts.extend(part.shape[along : along + 1])
+
+    count(batch, dim)
+    return counts[0] if counts else None
+
+
 def _rows_of_array(array: Any, dim: int, total: int, first: int, last: int) -> Any:
     if not array.ndim:
         return array

@@ -54,7 +54,8 @@ def shard(
     ``collate="global"`` lets every rank fetch whole batches and put them together, so that what
     the collate function pads is as long as in one process, and what it computes is computed of
     all samples. Then each rank keeps its rows: along ``dim``, which may be one for each part of a
-    tuple, or of a dict or an object by its name; None is for a part that has no rows.
+    tuple, or of a dict or an object by its name; None is for a part that has no rows. Where the
+    collate function leaves samples out, the ranks share the rows that are left.
 
     ``joined``: the script joins its rows with those of another loader, of another number, where
     a rank that has none cannot be told from one that has a single one: a batch of fewer samples

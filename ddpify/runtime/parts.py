@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ddpify.runtime.batch import Dimensions, rows_of
+from ddpify.runtime.batch import Dimensions, number_of_rows, rows_of
 from ddpify.runtime.indices import Batch
 from ddpify.runtime.position import position
 from ddpify.runtime.process import warn_once, world
@@ -124,9 +124,15 @@ class GlobalCollate(PartCollate):
 
     def __call__(self, samples: list[Any]) -> tuple[tuple[int, int, int], Any]:
         """A global batch's samples -> the fields of its Share, and this rank's rows."""
-        total = len(samples)
+        batch = self.collate(samples)
+        total = self._kept(batch, len(samples))
         share = share_of(total, self.rank, self.size)
         assert share is not None, "a fetcher collates no empty batch"
         first, last = (0, 1) if share.ghost else bounds(total, self.rank, self.size)
-        rows = rows_of(self.collate(samples), self.dim, total, first, last)
+        rows = rows_of(batch, self.dim, total, first, last)
         return (share.local, share.total, share.rows), rows
+
+    def _kept(self, batch: Any, total: int) -> int:
+        """How many of so many samples the collate function has not left out."""
+        found = number_of_rows(batch, self.dim)
+        return found if found is not None and 0 < found < total else total

@@ -7,7 +7,7 @@ is taken for what loaders mostly yield.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -185,14 +185,21 @@ def note_numbers(run: RunState, counted: Iterable[Data]) -> None:
 def put_together(given: Value) -> Value | None:
     """What ``default_collate`` makes of samples: a tensor of each of their parts."""
     made = []
-    for atom in given.atoms:
-        if not isinstance(atom, Data) or atom.form is not Layout.SAMPLES:
+    for atom in (one for held in given.atoms for one in _listed(held)):
+        if not isinstance(atom, Data) or atom.form not in (Layout.SAMPLES, Layout.SAMPLE):
             return None
         parts = tuple(value(one) for one in _replicated_parts(atom))
         if not parts:
             return None
         made.append(value(Tup(parts)))
     return join(*made)
+
+
+def _listed(atom: Atom) -> Sequence[Atom]:
+    """The samples that a list has been filled with; else the object itself."""
+    if isinstance(atom, Instance) and atom.type == "list" and atom.elements:
+        return atom.elements.atoms
+    return (atom,)
 
 
 def _replicated_parts(atom: Data) -> Iterator[Data]:

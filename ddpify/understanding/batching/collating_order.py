@@ -38,7 +38,7 @@ def gone_through(run: RunState, loop: Through, element: Value, body: cst.CSTNode
         element: What it gets in each round.
         body: What it does in each round.
     """
-    found = _samples(element) if run.collating else []
+    found = samples_in(element) if run.collating else []
     if found and _by_order(run, loop, found, body):
         _depend(run, loop.iter, found)
 
@@ -46,15 +46,21 @@ def gone_through(run: RunState, loop: Through, element: Value, body: cst.CSTNode
 def taken_apart(run: RunState, node: cst.BaseExpression, listed: Instance) -> None:
     """Note that a collate function takes some samples out of a list, or changes their order."""
     if run.collating:
-        _depend(run, node, _samples(listed.elements))
+        _depend(run, node, samples_in(listed.elements))
 
 
 def are_samples(run: RunState, element: Value) -> bool:
     """Whether a loop of a collate function gets a sample in each round."""
-    return run.collating and bool(_samples(element))
+    return run.collating and bool(samples_in(element))
 
 
-def _samples(held: Value) -> list[Data]:
+def depend(run: RunState, node: cst.CSTNode, held: Value) -> None:
+    """Note that the samples that something holds depend on each other."""
+    _depend(run, node, samples_in(held))
+
+
+def samples_in(held: Value) -> list[Data]:
+    """What is one sample, or a part of one."""
     return [a for a in deep_atoms(held) if isinstance(a, Data) and a.dim == NO_ROWS]
 
 

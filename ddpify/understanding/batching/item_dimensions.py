@@ -112,16 +112,23 @@ def _of_own(made: Instance, kind: Class, position: int, left: int) -> int:
 
 
 def _returned(kind: Class) -> Sequence[cst.BaseElement]:
-    """The parts of the tuple that ``__getitem__`` returns; none where that is not known."""
+    """The parts of the tuple that ``__getitem__`` returns; none where that is not known.
+
+    It may return None instead, which a collate function leaves out.
+    """
     getters = [one for one in _methods(kind) if one.name.value == "__getitem__"]
     returned = [
         node.value
         for getter in getters
         for node in walk(getter.body)
-        if isinstance(node, cst.Return) and node.value is not None
+        if isinstance(node, cst.Return) and node.value is not None and not _is_none(node.value)
     ]
     alone = len(getters) == len(returned) == 1
     return returned[0].elements if alone and isinstance(returned[0], cst.Tuple) else ()
+
+
+def _is_none(returned: cst.BaseExpression) -> bool:
+    return isinstance(returned, cst.Name) and returned.value == "None"
 
 
 def _is_a_number(part: cst.BaseExpression) -> bool:

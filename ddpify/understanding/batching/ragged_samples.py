@@ -38,8 +38,7 @@ def taken(run: RunState, node: cst.BaseExpression, held: Instance, new: Value) -
     if not run.collating:
         return new
     if _is_named(run, node) and any(
-        _goes_through_all(run, loop.node.iter)
-        and not (held.module is run.module and run.module.holds(loop.node, held.site))
+        _goes_through_all(run, loop.node.iter) and not _is_made_in(run, loop.node, held)
         for loop in run.frame.loops
         if isinstance(loop.node, cst.For)
     ):
@@ -62,10 +61,18 @@ def joined(run: RunState, node: cst.BaseExpression, each: Value) -> Value | None
     return value(made)
 
 
+def _is_made_in(run: RunState, loop: cst.For, held: Instance) -> bool:
+    """Whether a list is made in a loop, and is none that a ``defaultdict`` makes for a new key."""
+    by_key = isinstance(held.site, cst.Subscript)
+    return not by_key and held.module is run.module and run.module.holds(loop, held.site)
+
+
 def _is_named(run: RunState, node: cst.BaseExpression) -> bool:
     """Whether a list is called by a name, which is not one list after the other in a loop."""
     called = node.func if isinstance(node, cst.Call) else node
     owner = called.value if isinstance(called, cst.Attribute) else called
+    while isinstance(owner, cst.Subscript):  # by_label[label].append(sample)
+        owner = owner.value
     loops = [loop.node for loop in run.frame.loops if isinstance(loop.node, cst.For)]
     bound = {name for loop in loops for name in target_names(loop.target)}
     return isinstance(owner, cst.Name) and owner.value not in bound

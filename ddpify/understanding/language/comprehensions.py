@@ -14,6 +14,7 @@ from ddpify.understanding.batching import (
     current_batch,
     earlier_samples,
     joint_loaders,
+    left_out_samples,
     per_sample_lists,
     ragged_samples,
 )
@@ -55,7 +56,8 @@ def comprehension(run: RunState, node: Comprehension) -> Value:
     made = run.instance(node, run.module, "dict" if isinstance(node, cst.DictComp) else "list")
     made.each = each
     if item:
-        run.put(made, "*", ragged_samples.in_comprehension(run, node, item))
+        item = ragged_samples.in_comprehension(run, node, item)
+        run.put(made, "*", left_out_samples.in_comprehension(run, node, item))
     if per_sample_lists.goes_through_all(run, node.for_in.iter):
         run.of_all_ranks.add(made)
     elif any(a.form is Layout.GATHERED for a in run.seen(node.for_in.iter).of(Data)):

@@ -10,6 +10,7 @@ from ddpify.understanding.arguments import argument_pairs
 from ddpify.understanding.arithmetic import tensor_pairs
 from ddpify.understanding.batching import (
     collating_order,
+    left_out_samples,
     per_sample_lists,
     ragged_samples,
     sample_tables,
@@ -53,6 +54,7 @@ def of_container(  # type: ignore[no-untyped-def]
         if name == "add":
             sample_tables.element(run, shown, args[0])
         taken = ragged_samples.taken(run, node, atom, args[0])
+        taken = left_out_samples.in_loop(run, node, taken)
         run.put(atom, "*", run.keeps_from_batch(atom, shown, taken))
     elif name in ("extend", "update", "insert", "setdefault"):
         _take(run, node, atom, name, args, kwargs)

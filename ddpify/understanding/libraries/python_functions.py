@@ -17,10 +17,12 @@ from ddpify.understanding.batching import (
     earlier_samples,
     handmade_batches,
     joint_loaders,
+    left_out_samples,
     named_parts,
     per_sample_lists,
     ragged_samples,
 )
+from ddpify.understanding.definition_sites import reduced
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
 from ddpify.understanding.libraries import full_data_batches, instances, lookup_by_name, sorting
 from ddpify.understanding.libraries.tensor_calls import tensor_function
@@ -269,6 +271,8 @@ def _range(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     collating.note_numbers(run, (data for one in args for data in one.data))
     made = run.instance(node, run.module, "generator")
     made.each = len(counting) == len(args) == 1
+    if run.collating and not made.each:  # every other sample, or all but the first of a rank's
+        run.mixes(node, *counting)
     made.hold("*", _position(counting) if counting else value(_OF_ALL_ROWS))
     if not counting:
         run.of_all_ranks.add(made)
@@ -412,7 +416,7 @@ def _filter(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value
     made = run.instance(node, run.module, "list")
     element = run.iterate(_argument(node, 1), args[1])
     run.call(node, args[0], [element], {})
-    run.put(made, "*", element)
+    run.put(made, "*", left_out_samples.in_filter(run, node, element))
     return value(made)
 
 
@@ -466,6 +470,43 @@ def _groups(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: 
     return value(made)
 
 
+def _starmap(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+    """``map`` whose function gets the parts of each element as its arguments."""
+    if len(args) != 2:
+        return UNKNOWN
+    made = run.instance(node, run.module, "generator")
+    element = run.iterate(_argument(node, 1), args[1])
+    taken = [list(one.items) for one in element.of(Tup)] or [[element]]
+    made.hold("*", join(*(run.call(node, args[0], one, {}) for one in taken)))
+    made.each = all(one.each for one in args[1].of(Instance))
+    return value(made)
+
+
+def _of_all(handler: Callable[..., Value]) -> Callable[..., Value]:
+    """What takes some samples, or each with others: those of all ranks."""
+
+    def taking(
+        run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    ) -> Value:
+        return handler(
+            run, node, [_rows_of_all(run, node, i, one) for i, one in enumerate(args)], kwargs
+        )
+
+    return taking
+
+
+def _rows_of_all(run: RunState, node: cst.BaseExpression, place: int, held: Value) -> Value:
+    """An argument with its rows those of all ranks."""
+    rows = [d for d in held.data if d.placement is Placement.SHARD and d.form is Layout.TENSOR]
+    if rows and not run.collating:
+        run.demand(_argument(node, place), value(*rows), uses.A_STATISTIC)
+        held = reduced(held)
+    for made in held.of(Instance):
+        if made.each:
+            run.demand_held(_argument(node, place), value(made), uses.POSITIONS)
+    return held
+
+
 def _chained(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """One iterable after the other."""
     made = run.instance(node, run.module, "generator")
@@ -482,6 +523,8 @@ def _chained_from(
 
 def _deque(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """A list of which the first elements may be gone."""
+    if len(args) > 1 or "maxlen" in kwargs:
+        args = [_rows_of_all(run, node, i, one) for i, one in enumerate(args[:1])]
     return _listed(run, node, args or [kwargs.get("iterable", UNKNOWN)])
 
 
@@ -524,8 +567,10 @@ def _passing_on(handler: Callable[..., Value]) -> Callable[..., Value]:
 
 
 _ITERTOOLS = {
-    "combinations": _groups, "permutations": _groups, "combinations_with_replacement": _groups,
-    "cycle": _cycle, "islice": _elements, "chain": _chained, "chain.from_iterable": _chained_from,
+    "combinations": _of_all(_groups), "permutations": _of_all(_groups),
+    "combinations_with_replacement": _of_all(_groups), "cycle": _of_all(_cycle),
+    "islice": _of_all(_elements), "chain": _of_all(_chained),
+    "chain.from_iterable": _chained_from, "starmap": _starmap,
 }  # fmt: skip
 OF_ITERABLES: dict[str, Callable[..., Value]] = {
     "collections.deque": _deque,
