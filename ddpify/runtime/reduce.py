@@ -7,6 +7,7 @@ carries all of it.
 
 import numbers
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -132,6 +133,8 @@ def mean(
     share = shared_as(of)
     if share is None:
         return x
+    if _is_complex(x):
+        return _by_parts(lambda parts: mean(parts, weight=weight, on_rows=on_rows, of=of), x)
     if weight is not None:
         return _weighted_mean(x, weight, share, on_rows)
     factor = share.local / share.total
@@ -153,6 +156,8 @@ def sum(x: Any, *, on_rows: bool = False, of: object = None, lazy: bool = False)
     share = shared_as(of)
     if share is None or x is None:
         return x
+    if _is_complex(x):
+        return _by_parts(lambda parts: sum(parts, on_rows=on_rows, of=of), x)
     factor = 0 if share.ghost else 1
     if isinstance(x, torch.Tensor):
         return _summed(x, factor, on_rows, lazy)
@@ -307,6 +312,22 @@ def _weighted_mean(x: Any, weight: Any, share: Share, on_rows: bool) -> Any:
     return out if isinstance(x, torch.Tensor) else _as_number(x, out.item())
 
 
+def _is_complex(x: Any) -> bool:
+    if isinstance(x, torch.Tensor):
+        return x.is_complex()
+    kind = getattr(getattr(x, "dtype", None), "kind", "")  # of NumPy's arrays and numbers
+    return kind == "c" or isinstance(x, complex)
+
+
+def _by_parts(reduce: Callable[[torch.Tensor], torch.Tensor], x: Any) -> Any:
+    """A complex x, of which the real and the imaginary parts are reduced."""
+    if isinstance(x, torch.Tensor):
+        return torch.view_as_complex(reduce(torch.view_as_real(x.resolve_conj())).contiguous())
+    if _is_numpy_array(x):
+        return _by_parts(reduce, torch.from_numpy(x)).numpy()
+    return type(x)(_by_parts(reduce, torch.tensor(complex(x), dtype=torch.complex128)).item())
+
+
 def _is_numpy_array(x: Any) -> bool:
     return "numpy" in sys.modules and isinstance(x, sys.modules["numpy"].ndarray)
 
@@ -322,7 +343,8 @@ def _gathered_along(x: Any, share: Share, stacked: bool, dim: int) -> Any:
     if dim == 0:
         return _gathered(x, share, stacked)
     if isinstance(x, torch.Tensor):
-        return _gathered(x.transpose(0, dim), share, stacked).transpose(0, dim)
+        rows = _gathered(x.transpose(0, dim), share, stacked).transpose(0, dim)
+        return rows.contiguous() if x.is_contiguous() else rows
     if _is_numpy_array(x):
         return _gathered_along(torch.from_numpy(x), share, stacked, dim).numpy()
     if isinstance(x, list):

@@ -277,6 +277,19 @@ def test_rows_come_back_in_order() -> None:
         assert run(_gathered, size) == [expected] * size
 
 
+def _complex_numbers() -> list[Any]:
+    x = _batch(5)
+    z = torch.complex(x, x * x)
+    number = z.numpy().mean() if len(x) else 0j
+    found = [dd.mean(z.mean()).item(), complex(dd.mean(number)), dd.sum(z.sum()).item()]
+    return [complex(round(one.real, 5), round(one.imag, 5)) for one in found]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_complex_numbers_are_reduced_with_their_imaginary_parts(size: int) -> None:
+    assert run(_complex_numbers, size) == [[2 + 6j, 2 + 6j, 10 + 30j]] * size
+
+
 def _numbers() -> list[Any]:
     _batch(6)
     return [dd.gather(one) for one in (3, 0.5, math.inf, np.float32(2), torch.tensor(4.0).numpy())]
