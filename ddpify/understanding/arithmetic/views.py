@@ -26,8 +26,25 @@ def reshaped(
     """What a view makes of rows: rows, unless it cuts across them.
 
     A view that does suits the rows of the whole batch, which could be gathered before: at
-    ``operand``. Inside of a model's forward, what rows lie beside would have to be gathered too.
+    ``operand``. A model's forward makes it of those.
     """
+    made = _reshaped(run, name, data, rest, operand)
+    within = run.frames_forward() and run.module.editable and not run.collating
+    if within and not all(_keeps_rows(one) for one in made.data):
+        run.demand(operand, value(data), uses.A_STATISTIC)
+        whole = replace(data.placed(Placement.REPLICATE), form=Layout.GATHERED)
+        return value(replace(whole, flat=True, opaque=True))
+    return made
+
+
+def _keeps_rows(made: Data) -> bool:
+    """Whether a view has left each row in one piece, and its neighbours beside it."""
+    return made.placement is not Placement.ROWS and made.form not in (Layout.MIXED, Layout.PACKED)
+
+
+def _reshaped(
+    run: RunState, name: str, data: Data, rest: Sequence[Value], operand: cst.BaseExpression
+) -> Value:
     if name in ("flatten", "ravel") and data.dim > 0:
         return value(_flattened(data, [one.constant() for one in rest]))
     sizes = sizes_of(rest) if name in _BY_SIZES else []
@@ -52,7 +69,7 @@ def reshaped(
     # The rows of each place follow each other.
     behind = data.dim > 0 and data.form is not Layout.STATE
     if behind and len(sizes) > 1 and data.ndim == data.dim + 1:
-        return value(_mixed_up(data))
+        return _cut(run, data, operand)
     if behind and len(sizes) == 1 and data.ndim not in (0, data.dim + 1):
         return value(_mixed_up(data))
     kept = replace(_kept(data, 0), form=Layout.INTERLEAVED) if behind else _kept(data, 0)
@@ -63,6 +80,8 @@ def _joins_rows(data: Data, rest: Sequence[Value], sizes: Sequence[Value]) -> bo
     """Whether a view may make one dimension of the rows and of what each of them holds."""
     if data.dim or data.ndim == 1:
         return False
+    if _one_for_each_sample(sizes):
+        return True  # of the several that the tensors under each other have
     if not sizes:  # flatten() and ravel()
         return not rest or rest[0].constant() in (0, ...)
     wide = isinstance(sizes[-1].constant(), int)  # perhaps wider than a row, or not as wide
@@ -126,7 +145,7 @@ def _cuts_across(data: Data, sizes: Sequence[Value]) -> bool:
 
 
 def _cut(run: RunState, data: Data, operand: cst.BaseExpression) -> Value:
-    if not run.frames_forward():
+    if not run.frames_forward() or (run.module.editable and not run.collating):
         return value(replace(data.placed(Placement.ROWS), definition_sites=frozenset({operand})))
     unreducible = replace(
         data, definition_sites=frozenset(), form=Layout.PACKED
