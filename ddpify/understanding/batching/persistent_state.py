@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED, Placement.COUNT)
+_NUMBERS = (NumberKind.NUMBER, NumberKind.MULTIPLE)
 _SCALARS = (Placement.MEAN, Placement.SUM)
 _BY_INDEX = frozenset("index_copy_ index_add_ index_put_".split())
 _ADDING = frozenset("index_add_ index_put_ index_reduce_ scatter_add_ scatter_reduce_".split())
@@ -67,7 +68,8 @@ def method(run: RunState, node: cst.Call, args: list[Value], kwargs: Keywords) -
     elif local is not None:
         by_index = name in _BY_INDEX and not isinstance(target, cst.Subscript)
         _write(run, target, given, by_index=by_index)
-        _fill(run, target, given, by_index=name in _ADDING)
+        cut = _is_as_long_as_the_batch(run, target)
+        _fill(run, target, given, by_index=cut or name in _ADDING)
 
 
 def _holds_rows(run: RunState, target: cst.BaseExpression, local: Data) -> None:
@@ -102,7 +104,45 @@ def item(run: RunState, target: cst.Subscript, shown: cst.BaseExpression, new: V
         bounds.count_sizes(run, bounds.written(place))
     _write(run, target, [*rows, (shown, new)], by_index=place is not None)
     indexed = any(data.placement is Placement.SHARD for _, one in rows for data in one.data)
+    indexed |= _is_as_long_as_the_batch(run, target)
     _fill(run, target, [*rows, (shown, new)], by_index=indexed)
+
+
+def _is_as_long_as_the_batch(run: RunState, target: cst.BaseExpression) -> bool:
+    """Whether ``table[: len(x)]`` takes as many rows of what all ranks hold as a batch has."""
+    sizes: list[cst.BaseExpression] = []
+    while not isinstance(target, cst.Name):
+        if isinstance(target, cst.Subscript):
+            slices = [one.slice for one in target.slice if isinstance(one.slice, cst.Slice)]
+            sizes += [bound for one in slices for bound in bounds.written(one)]
+        elif isinstance(target, cst.Call):
+            sizes += [one.value for one in target.args]
+            target = target.func
+        if not isinstance(target, (cst.Subscript, cst.Attribute)):
+            break
+        target = target.value
+    counted = [(one, _numbers_of_rows(run, one)) for one in sizes]
+    if not any(held for _, held in counted) or not _is_replicated(run, run.seen(target)):
+        return False
+    bounds.count_sizes(run, sizes)
+    for one, held in counted:
+        run.demand(one, value(*(d for d in held if d.placement is Placement.SUM)), uses.ROWS_OF_ALL)
+    return True
+
+
+def _numbers_of_rows(run: RunState, size: cst.BaseExpression) -> list[Data]:
+    """The numbers of a rank's rows, or of their elements, that a size is computed of."""
+    held = [
+        data
+        for part in walk(size)
+        if isinstance(part, cst.BaseExpression)
+        for data in run.seen(part).data
+    ]
+    return [
+        d
+        for d in held
+        if d.placement is Placement.COUNT or (d.placement is Placement.SUM and d.form in _NUMBERS)
+    ]
 
 
 def _at_places_of_all(run: RunState, target: cst.BaseExpression, given: list[Operand]) -> bool:
