@@ -18,6 +18,8 @@ _SIZED = frozenset(
     " unflatten split chunk".split()
 )
 _COUNTING = frozenset({"arange", "range", "eye", "linspace"})
+_OF_SAMPLES = _SIZED - _COUNTING
+_FILLING = ("value", "fill_value")
 _SAME = frozenset("int item max min len ceil floor round long cpu detach tolist".split())
 
 
@@ -26,22 +28,32 @@ def is_only_a_size(structure: Structure, node: cst.CSTNode, *, of_samples: bool 
 
     of_samples: whether it is computed from the number of samples, which ranges may not count.
     """
-    return _is_size(structure, node, _DEEPEST, _SIZED - _COUNTING if of_samples else _SIZED)
+    return _is_size(structure, node, _DEEPEST, _OF_SAMPLES if of_samples else _SIZED)
 
 
 def _is_size(structure: Structure, node: cst.CSTNode, left: int, taking: frozenset[str]) -> bool:
     below, above = node, structure.parents.get(node)
     while above is not None:
         if isinstance(above, cst.Slice) or (
-            isinstance(above, cst.Arg) and _called(structure.parents[above]) in taking
+            isinstance(above, cst.Arg) and _is_for_a_size(structure, above, taking)
         ):
             return True
         if isinstance(above, cst.Assign) and above.value is below:
             return _are_sizes(structure, above, left, taking)
-        if not _passes_on(structure, above):
+        if not _passes_on(structure, above) or (taking is _OF_SAMPLES and _is_moved(above)):
             return False
         below, above = above, structure.parents.get(above)
     return False
+
+
+def _is_for_a_size(structure: Structure, given: cst.Arg, taking: frozenset[str]) -> bool:
+    """Whether an argument tells a size, and not what ``torch.full(sizes, x)`` is filled with."""
+    call = structure.parents[given]
+    name = _called(call)
+    if name not in taking or (given.keyword is not None and given.keyword.value in _FILLING):
+        return False
+    first = isinstance(call, cst.Call) and call.args[0] is given
+    return first or given.keyword is not None or name not in ("full", "new_full")
 
 
 def _passes_on(structure: Structure, above: cst.CSTNode) -> bool:
@@ -52,6 +64,12 @@ def _passes_on(structure: Structure, above: cst.CSTNode) -> bool:
         return above.attr.value in _SAME
     kept = (cst.Arg, cst.BinaryOperation, cst.UnaryOperation, cst.Element, cst.Tuple, cst.List)
     return isinstance(above, kept)
+
+
+def _is_moved(above: cst.CSTNode) -> bool:
+    """Whether this adds to a number, or takes from it: ``8 - n`` is no rank's part of anything."""
+    moving = (cst.Add, cst.Subtract)
+    return isinstance(above, cst.BinaryOperation) and isinstance(above.operator, moving)
 
 
 def _called(node: cst.CSTNode) -> str:

@@ -34,7 +34,7 @@ def along_dimension(one: Operation) -> Value | None:
         return None
     if one.data.dim == NO_ROWS:
         return _of_a_sample(one)
-    if one.data.counting and not one.run.frames_forward():
+    if one.data.counting and (one.run.module.editable or not one.run.frames_forward()):
         one.run.demand(one.operand, value(one.data), uses.POSITIONS)  # those of all ranks, then
         return value(one.data.placed(Placement.REPLICATE))
     return _over_rows(one)

@@ -48,12 +48,22 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
         for data in rows:
             write_into_all(run, target, data)
     elif rows:
+        _write_places(run, target, rows, new)
         run.demand(target, value(*new.positions), uses.A_ROW)
         for data in new.data:
             if data.placement is Placement.ROWS and data.form is Layout.ROW:
                 _refuse_row(run, target, data)  # each rank's own would be another
     _write_replicated(run, target, owner)
     _note_gathered_argument(run, target, owner)
+
+
+def _write_places(run: RunState, target: cst.Subscript, rows: list[Data], new: Value) -> None:
+    """``z[:, 0] = torch.arange(len(x))``: numbers of all rows, into those of all ranks."""
+    counting = [data for data in new.data if data.counting]
+    for shown in _given(run, target) if counting else ():
+        run.demand(shown, value(*counting), uses.POSITIONS)
+        for data in rows if not all(one.counting for one in rows) else ():
+            write_into_all(run, target, data)
 
 
 def _has_rows(data: Data) -> bool:

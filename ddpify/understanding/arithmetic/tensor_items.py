@@ -89,7 +89,10 @@ def item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
         return value(replace(atom.placed(Placement.REPLICATE), form=Layout.GATHERED))
     if atom.form is Layout.PERMUTATION and bounds.takes_some(node):  # positions in the whole batch
         bounds.count_sizes(run, bounds.of_slices(node))
-        return value(replace(atom.placed(Placement.REPLICATE), form=Layout.GATHERED))
+        whole = replace(atom.placed(Placement.REPLICATE), form=Layout.GATHERED)
+        index = tensor_pairs.held_tensors([(i, run.seen(i)) for i in indices_of(node)])
+        tensor_pairs.beside_replicated(run, [(node.value, whole), *index])
+        return value(whole)
     if atom.placement.partial:
         taken = rows_by_index(run, node)
         if taken is not None:  # one of the numbers, of the whole batch, for each row
@@ -484,7 +487,7 @@ def _counted_up(run: RunState, node: cst.Subscript) -> bool:
     """Whether ``table[torch.arange(len(x))]`` takes rows for all ranks, each one's own behind."""
     first = node.slice[0].slice
     held = run.seen(first.value).data if isinstance(first, cst.Index) else []
-    ranges = [data for data in held if data.form is NumberKind.RANGE and data.counting]
+    ranges = [data for data in held if data.counting]
     if not ranges or run.collating or not run.module.editable:
         return False
     assert isinstance(first, cst.Index)

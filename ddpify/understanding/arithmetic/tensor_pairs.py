@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import permutations
+from itertools import permutations, product
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -252,14 +252,27 @@ def _count_replicated(
     """
     for (shown, numbers), (_, rows) in ((left, right), (right, left)):
         plain = rows is not None and rows.placement is Placement.SHARD and not rows.counting
-        if numbers is None or not plain:
+        if numbers is None or rows is None or not plain:
             continue
         counted = numbers.placement is Placement.COUNT
         if counted:
             inside = run.frames_forward()
             run.demand(shown, value(numbers), uses.A_COUNT if inside else uses.ARITHMETIC)
-        elif numbers.counting and (not run.frames_forward() or _is_plain_batch(run, rows)):
-            run.demand(shown, value(numbers), uses.POSITIONS)
+        else:
+            _place_beside(run, shown, numbers, rows)
+
+
+def place_among_all(run: RunState, operands: Sequence[Operand]) -> None:
+    """Ask for positions among the rows of all ranks where a function takes them beside rows."""
+    for (shown, numbers), (_, others) in permutations(operands, 2):
+        for one, rows in product(numbers.data, others.data):
+            if rows.placement is Placement.SHARD and not rows.counting:
+                _place_beside(run, shown, one, rows)
+
+
+def _place_beside(run: RunState, shown: cst.BaseExpression, numbers: Data, rows: Data) -> None:
+    if numbers.counting and (not run.frames_forward() or _is_plain_batch(run, rows)):
+        run.demand(shown, value(numbers), uses.POSITIONS)
 
 
 def _place_found(run: RunState, *operands: tuple[cst.BaseExpression, Data | None]) -> None:
@@ -509,13 +522,18 @@ def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Val
         return value(replace(shards[0].placed(Placement.REPLICATE), form=Layout.GATHERED))
     if len(shards) == 2 and crossed(run, *shards):
         return mixed(run, nodes[0], shards[0], list(zip(nodes, values, strict=True)))
+    place_among_all(run, list(zip(nodes, values, strict=True)))
     rows = [d for d in shards if d.placement is Placement.ROWS]
     first = (rows or shards)[0]
     kept = first.definition_sites if rows else first.counting
     plain = [one for one in values if not one.data]
     other = shards[1] if len(shards) > 1 else None
     ndim = dimensions.of_pair(shards[0], other, plain)
-    form = Layout.TENSOR if first.form is Layout.ORDER else first.form
+    compared: dict[Form, Form] = {
+        Layout.ORDER: Layout.TENSOR,
+        NumberKind.RANGE: NumberKind.COMPUTED,
+    }
+    form = compared.get(first.form, first.form)
     return value(replace(first, definition_sites=kept, ndim=ndim, form=form, boolean=True))
 
 

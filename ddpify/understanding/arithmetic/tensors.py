@@ -205,6 +205,7 @@ def _function(
         return _written_by_index(run, node, operands)
     if tensor_pairs.beside_replicated(run, tensor_pairs.held_tensors(operands)):
         return value(replace(data[0][1].placed(Placement.REPLICATE), form=Layout.GATHERED))
+    tensor_pairs.place_among_all(run, operands)
     if "out" in kwargs:
         return _written_out(run, operands, kwargs["out"])
     tensor_pairs.note_used_on_rows(run, [d for _, d in tensor_pairs.held_tensors(operands)])
@@ -214,8 +215,7 @@ def _function(
     if name == "index_select" and len({id(operand) for operand, _ in data}) == 1:
         data = [(n, d) for n, d in data if d not in indices(rest, kwargs)]
         if not data:
-            whole = tensor_items.all_found(run, [n for n, _ in operands])
-            return REPLICATED if whole else _selected_by(rest, kwargs)
+            return _selected_by(run, operands, rest, kwargs)
     along = along_batch.of_all_ranks(run, node, name, operands, rest, kwargs)
     if along is not None:
         return along
@@ -334,14 +334,26 @@ def _in_given_order(
     return value(tensor_items.regrouped(run, node, rows[0], held[0])) if held else None
 
 
-def _selected_by(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+def _selected_by(
+    run: RunState, operands: list[Operand], rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> Value:
     """What rows select of what all ranks hold: one for each of them."""
+    if tensor_items.all_found(run, [n for n, _ in operands]) or _by_places(run, operands):
+        return REPLICATED
     along = (kwargs.get("dim") or (rest[0] if rest else UNKNOWN)).constant()
     dim = along if isinstance(along, int) and along > 0 else 0
     found = indices(rest, kwargs)
     return value(
         *(replace(d, dim=dim, definition_sites=frozenset(), form=kept_form(d)) for d in found)
     )
+
+
+def _by_places(run: RunState, operands: list[Operand]) -> bool:
+    """Whether places in the batch select, as ``arange(len(x))`` does: those of all samples do."""
+    counted = [(shown, held) for shown, held in operands if any(d.counting for d in held.data)]
+    for shown, held in counted if run.module.editable and not run.collating else ():
+        run.demand(shown, held, uses.POSITIONS)
+    return bool(counted) and run.module.editable and not run.collating
 
 
 def _take_whole_numbers(run: RunState, name: str, numbers: list[Operand]) -> None:

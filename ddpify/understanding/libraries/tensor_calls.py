@@ -70,7 +70,20 @@ _OF_PAIRS = frozenset("triu_indices tril_indices".split())
 _NUMPYS_OF_A_SIZE = _OF_A_SIZE | frozenset("repeat_interleave tile reshape broadcast_to".split())
 _BY_PATTERN = frozenset({"einops.rearrange", "einops.reduce", "einops.repeat"})
 _TYPED = frozenset("Tensor FloatTensor DoubleTensor LongTensor IntTensor BoolTensor".split())
-_COUNTING = frozenset({"arange", "eye", "linspace", "logspace"})
+_WINDOWS = frozenset(
+    "bartlett_window blackman_window hamming_window hann_window kaiser_window bartlett blackman"
+    " cosine exponential gaussian general_cosine general_hamming hamming hann kaiser"
+    " nuttall".split()
+)
+_COUNTING = _WINDOWS | frozenset(
+    "arange eye fftfreq identity linspace logspace range rfftfreq".split()
+)
+_TORCHS_OF_A_SIZE = (
+    _NUMPYS_OF_A_SIZE
+    | _COUNTING
+    | _TYPED
+    | frozenset("rand randn randint randperm normal multinomial".split())
+)
 _FROM_LISTS = frozenset(
     "tensor as_tensor array asarray Tensor FloatTensor LongTensor IntTensor BoolTensor".split()
 )
@@ -198,6 +211,9 @@ def _of_a_size(
     operands: list[tuple[cst.BaseExpression, Value]],
 ) -> Value | None:
     """What is made as large as a batch, or of numbers of rows; None where no such is given."""
+    if short == "full" and operands:
+        _filled_with(run, operands[1:])
+        operands = operands[:1]
     numbers = [a for _, v in operands for a in deep_atoms(v) if isinstance(a, Data)]
     own = [a for a in _sizes(short, operands) if tensor_sizes.is_own_number(a)]
     if own and name.startswith("torch."):
@@ -230,9 +246,16 @@ def _of_a_size(
     return None
 
 
+def _filled_with(run: RunState, numbers: list[tuple[cst.BaseExpression, Value]]) -> None:
+    """What ``torch.full(sizes, 1 / len(x))`` holds goes by the number of all rows."""
+    for shown, held in numbers:
+        counts = [data for data in held.data if data.placement is not Placement.SHARD]
+        run.demand(shown, value(*counts), uses.A_COUNT if run.frames_forward() else uses.ARITHMETIC)
+
+
 def _sizes(short: str, operands: list[tuple[cst.BaseExpression, Value]]) -> list[Data]:
     """The numbers of rows by which a tensor is made, and not those that it is filled with."""
-    given = [held for _, held in (operands[:1] if short == "full" else operands)]
+    given = [held for _, held in operands]
     if short in _TYPED:  # LongTensor(n, 3), but not LongTensor([n, 3]) nor LongTensor(x.size())
         alone = given if len(given) > 1 else []
         return [a for held in alone for a in held.atoms if isinstance(a, Data)]
@@ -281,10 +304,11 @@ def _on_replicated(  # type: ignore[no-untyped-def]
 
 def _makes_rows(name: str, short: str) -> bool:
     """Whether a function that is given a number of rows makes as many; others calculate with it."""
-    if name.startswith("numpy.") and not name.startswith("numpy.random."):
+    if name.startswith("numpy.random."):
+        return True
+    if name.startswith("numpy."):
         return short in _NUMPYS_OF_A_SIZE
-    numbers = _FROM_VALUES | tensors.CHOOSING  # of anything; of what they leave
-    return name.startswith(("torch.", "numpy.random.")) and short not in numbers
+    return name.startswith("torch.") and short in _TORCHS_OF_A_SIZE
 
 
 def _on_batches(
@@ -323,7 +347,7 @@ def _as_before(made: Value, operands: list[tuple[cst.BaseExpression, Value]]) ->
 
 def _sized(run: RunState, node: cst.BaseExpression, short: str, counts: list[Data]) -> Value:
     """A tensor made as long as this rank's rows is one of its shards."""
-    if short == "arange" and not run.collating and not _counts_from_zero(run, node):
+    if short in ("arange", "range") and not run.collating and not _counts_from_zero(run, node):
         given = [one.value for one in node.args] if isinstance(node, cst.Call) else []
         bounds.count_sizes(run, given)
         return value(Data(Placement.REPLICATE, form=Layout.GATHERED))
@@ -331,6 +355,9 @@ def _sized(run: RunState, node: cst.BaseExpression, short: str, counts: list[Dat
         run.facts.sizes.shape_uses.update(data.definition_sites)
     shown = list(local_sizes.parts_of(run, node, short)) if isinstance(node, cst.Call) else []
     sizes = [part for part in shown if part.data.placement is Placement.COUNT]
+    if len(sizes) > 1 and run.module.editable and not run.collating:  # each sample beside all
+        bounds.count_sizes(run, [part.node for part in sizes])
+        return value(Data(Placement.REPLICATE, form=Layout.GATHERED))
     made = replace(counts[0].placed(Placement.SHARD), dim=sizes[0].dim if sizes else 0)
     made = replace(made, ndim=_dimensions(run, node) if short in _FILLED else 0)
     if short in ("randperm", "permutation"):
@@ -385,6 +412,13 @@ def _joined_of_all(
     return replace(rows.placed(Placement.REPLICATE), form=Layout.GATHERED, dim=place, flat=flat)
 
 
+def _place_among_rows(run: RunState, node: cst.BaseExpression, joined: Sequence[Data]) -> None:
+    """Numbers that count rows stand beside rows in a tensor as those of all ranks."""
+    counting = [data for data in joined if data.counting]
+    rows = [data for data in joined if data.placement is Placement.SHARD and not data.counting]
+    tensor_pairs.place_among_all(run, [(node, value(*counting)), (node, value(*rows))])
+
+
 def _concatenated(
     run: RunState,
     node: cst.BaseExpression,
@@ -407,6 +441,7 @@ def _concatenated(
         sites = frozenset(site for a in whole if a.reduced for site in a.definition_sites)
         first_ = [replace(a, definition_sites=sites) if a.reduced else a for a in whole[:1]]
         return value(*(replace(a, flat=a.flat or a.form is Layout.GATHERED) for a in first_))
+    _place_among_rows(run, node, inner)
     dim = dimensions.place(dim, inner[0].ndim + (inner[0].ndim > 0 and short == "stack"))
     if isinstance(dim, int) and dim < -1 and inner[0].placement is Placement.SHARD:
         return _along_unknown(run, node, inner[0])

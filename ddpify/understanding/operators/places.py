@@ -26,6 +26,7 @@ WITH_ONE_INDEX = frozenset("index_fill index_add index_copy index_reduce index_s
 NUMPYS_OWN: dict[str, str] = {
     "numpy.pad": "numpy_pad",
     "numpy.repeat": "repeat_interleave",
+    "numpy.sort": "numpy_sort",
     "numpy.select": "numpy_select",
     "numpy.put": "numpy_put",
     "numpy.choose": "numpy_choose",
