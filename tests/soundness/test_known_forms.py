@@ -52,14 +52,46 @@ ROWS_IN_OTHER_LAYOUTS = [
     "a, b = out.split([len(out) // 2, len(out) - len(out) // 2])\nloss = loss + a.sum() ** 2",
     "s, i = out.sort(dim=0)\nloss = F.mse_loss(s.gather(0, i.argsort(0)), targets)",
 ]
+MATCHED = [
+    "match len(out):\n    case 5 | 4: loss = loss * 2\n    case n: loss = loss * n",
+    "match labels.tolist():\n    case [a, b, *_] if a > b: loss = loss * 2\n"
+    "    case [a, *rest]: loss = loss * (a + len(rest))",
+    "match (inputs, targets):\n    case (x, y): loss = F.l1_loss(model(x), y)",
+]
+SOME_OR_PAIRS = [
+    "import itertools\nfor a, b in itertools.combinations(out, 2):\n"
+    "    loss = loss + 0.02 * (a * b).sum()",
+    "import itertools\nfor o, t in itertools.islice(zip(out, targets), 2):\n"
+    "    loss = loss + (o * t).sum()",
+    "last = collections.deque(out, maxlen=2)\nloss = loss + sum(o.pow(2).sum() for o in last)",
+]
+AS_LONG_AS_THE_BATCH = [
+    "z = torch.zeros(8, 4)\nz[: len(out)] = out\nloss = loss + z.mean()",
+    "z = torch.zeros(8, 4)\nz[-len(out) :].copy_(out)\nloss = loss + z.pow(2).sum()",
+    "z = torch.full((len(out), 1), 1 / len(out))\nloss = loss + (out + z).pow(2).mean()",
+    "z = torch.ones(len(out), len(out)).triu(1)\nloss = loss + (z * (out @ out.T)).sum()",
+]
 BESIDE_ALL = [
+    "r = out[:, 0].argsort().argsort() + 1\nprint(r[labels > 1].sum().item())",
     "loss = loss + sum(a[: n + 1].sum() for a, n in zip(out, labels.tolist())) / len(out)",
     "rows = [a[: n + 1] for a, n in zip(out, labels.tolist())]\n"
     "padded = nn.utils.rnn.pad_sequence(rows, batch_first=True)\n"
     "loss = loss + padded.pow(2).sum() / padded.numel()",
     "o = out.cumsum(0)\nloss = F.mse_loss(torch.stack([o[i] * i for i in range(len(o))]), targets)",
 ]
+VIEWED_IN_FORWARD = [
+    "h = h.t().contiguous().view(h.size(0), h.size(1))",
+    "h = torch.cat([h, inputs]).view(2, -1, 4)[1] + h",
+    "h = torch.cat([h, inputs]).view(len(h), 8)[:, :4]",
+]
 COUNTED_IN_FORWARD = [
+    "h = h.masked_fill(torch.arange(len(h))[:, None] > 1, 0)",
+    "h = h + self.table[torch.arange(h.size(0)) % 8]",
+    "h = torch.cat([h[:, :3], torch.arange(len(h))[:, None]], 1)",
+    "h = h[torch.arange(len(h)) > 1].sum(0) + h",
+    "h = h + torch.arange(len(h)).to(h.dtype).mean() + torch.hann_window(len(h))[:, None]",
+    "z = torch.zeros(len(h), 4)\nz[:, 0] = torch.arange(len(h)).sin()\nh = h + z",
+    "z = torch.cat([h, torch.zeros(8 - len(h), 4)])\nh = h + z.mean(0)",
     "h = h / torch.arange(1, len(h) + 1)[:, None]",
     "h = h[list(range(len(h) - 1, -1, -1))] + h",
     "h = h[np.arange(len(h))[::-1].copy()] + h",
@@ -105,6 +137,14 @@ IN_FORWARD = [
     "r = F.instance_norm(h[:, None])\nh = h * ((h - r) ** 2).mean()",
 ]
 
+LEFT_OUT = [
+    "keep = [s for s in samples if s[2] != 3] or samples\n"
+    "inputs, targets, labels = (torch.stack(part) for part in zip(*keep))",
+    "keep = []\nfor s in samples:\n    if s[2] != 3 or not keep:\n        keep.append(s)\n"
+    "inputs, targets, labels = torch.utils.data.default_collate(keep)",
+    "by_label = {int(s[2]): s for s in samples}\n"
+    "inputs, targets, labels = (torch.stack(part) for part in zip(*by_label.values()))",
+]
 IN_COLLATE = [
     "r = inputs[len(inputs) // 2]",
     "r = torch.stack([inputs[i] @ targets[i] for i in range(len(inputs))]).mean()",
@@ -114,8 +154,9 @@ IN_COLLATE = [
 
 FORMS = [
     *(("loop", lines) for lines in (*IN_LOOP, *ROWS_IN_OTHER_LAYOUTS, *BESIDE_ALL)),
-    *(("forward", lines) for lines in (*IN_FORWARD, *COUNTED_IN_FORWARD)),
-    *(("collate", lines) for lines in IN_COLLATE),
+    *(("loop", lines) for lines in (*MATCHED, *SOME_OR_PAIRS, *AS_LONG_AS_THE_BATCH)),
+    *(("forward", lines) for lines in (*IN_FORWARD, *COUNTED_IN_FORWARD, *VIEWED_IN_FORWARD)),
+    *(("collate", lines) for lines in (*IN_COLLATE, *LEFT_OUT)),
 ]
 
 
