@@ -12,6 +12,7 @@ from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import gradients
 from ddpify.understanding.batching import collating, handmade_batches, named_parts
 from ddpify.understanding.libraries import (
+    default_dicts,
     distributed,
     loaded_files,
     lookup_by_name,
@@ -250,6 +251,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "apex.amp.scale_loss": _given_back,
     "apex.parallel.convert_syncbn_model": _given_back,
     **python_functions.OF_ITERABLES,
+    "collections.defaultdict": default_dicts.made,
     "collections.namedtuple": named_tuples.made,
     "functools.partial": partial_calls.made,
     "types.SimpleNamespace": _simple_namespace,
