@@ -116,6 +116,6 @@ class _Decided:
 
     def _is_agreed_on(self, edge: FlowEdge) -> bool:
         """Whether a collective makes what is set the same on all ranks."""
-        return self.flow.sanitized.issuperset(edge.targets) or any(
+        return self.flow.is_agreed_on(edge.targets) or any(
             one.label == SANITIZED for one in edge.source
         )

@@ -42,7 +42,7 @@ def _is_sure(script: Script, one: Dependency, seen: set[Location]) -> bool:
         return True  # what one of the callers passes
     inner = seen | {location}
     brings = [edge for edge in edges if _brings_part(script, edge, one, inner)]
-    if any(map(_adds, brings)):
+    if any(edge.part or _adds(edge) for edge in brings):
         return True  # to whatever is there
     return bool(brings) and all(
         edge in brings or _says_nothing(script, edge, location) for edge in edges
@@ -65,6 +65,8 @@ def _brings_part(script: Script, edge: FlowEdge, asked: Dependency, seen: set[Lo
 def _says_nothing(script: Script, edge: FlowEdge, location: Location) -> bool:
     """Whether a move sets a start, goes on from what is there, or takes what another run left."""
     if edge.value is None or any(one.location == location for one in edge.source):
+        return True
+    if isinstance(edge.node, cst.AugAssign):  # ``loss /= windows``
         return True
     if isinstance(edge.value, cst.Name) and edge.value.value in ("None", "True", "False"):
         return True

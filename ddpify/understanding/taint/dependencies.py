@@ -58,6 +58,7 @@ class Dependencies:
         self.widths = widths(structures.values())
         self._known: dict[cst.CSTNode, list[Dependency]] = {}
         self._made_once: dict[ModuleFile, dict[Location, cst.Call]] = {}
+        self._counts: set[Location] = set()
         self._uncleaned: Callable[[list[Dependency]], None] | None = None
 
     def of(self, node: cst.BaseExpression, module: ModuleFile) -> list[Dependency]:
@@ -74,6 +75,17 @@ class Dependencies:
         self._uncleaned = replaces
         for known in list(self._known.values()):
             replaces(known)
+
+    def count_gpus(self, counts: set[Location]) -> None:
+        """Know what numbers GPUs: ``rank % count`` is a rank in its node, also by a name."""
+        self._counts = counts
+        for module, structure in self.structures.items() if counts else ():
+            for node in structure.all(cst.BinaryOperation):
+                if self._is_local_rank(node, module):
+                    for above in (node, *structure.up(node)):
+                        if above in self._known:
+                            assert isinstance(above, cst.BaseExpression)
+                            self._known[above][:] = self._depend(above, module, True)
 
     def locations_of(self, node: cst.BaseExpression, module: ModuleFile) -> set[Location]:
         """The slots that an expression reads."""
@@ -131,7 +143,14 @@ class Dependencies:
         """``rank % torch.cuda.device_count()``."""
         if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Modulo):
             return False
-        return any(one.label == sources.DEVICES for one in self.of(node.right, module))
+        return self.counts_gpus(node.right, module)
+
+    def counts_gpus(self, node: cst.BaseExpression, module: ModuleFile) -> bool:
+        """Whether an expression is how many GPUs a node has, and nothing made of it."""
+        return any(
+            one.node is node and (one.label == sources.DEVICES or one.location in self._counts)
+            for one in self.of(node, module)
+        )
 
     def _name(self, node: cst.Name, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
         held = self.facts.values.get(node)
@@ -239,6 +258,7 @@ class Dependencies:
             return
         if self._may_gather(node.func):
             yield Dependency(label=SANITIZED, node=node)
+        yield from self._asked_by_name(node, module, pure)
         names = list(library_names(self.facts.values.get(node.func)))
         if BROADCAST in names:  # rank 0's, whatever it is made of
             yield Dependency(label=SANITIZED, node=node)
@@ -257,6 +277,18 @@ class Dependencies:
         if any(sources.is_silent(name) for name in names) or self._opens_for_writing(node, names):
             return
         yield from self._through(node, names, module, pure)
+
+    def _asked_by_name(
+        self, node: cst.Call, module: ModuleFile, pure: bool
+    ) -> Iterator[Dependency]:
+        """``getattr(x, "name")``."""
+        if sources.name_of(node.func) != "getattr" or len(node.args) < 2:
+            return
+        name = self.facts.values.get(node.args[1].value, value()).constant()
+        if isinstance(name, str) and name.isidentifier():
+            read = cst.Attribute(node.args[0].value, cst.Name(name))
+            for location in self.locations.of_attribute(read, module):
+                yield Dependency(location, pure=pure, node=node)
 
     def _through(
         self, node: cst.Call, names: list[str], module: ModuleFile, pure: bool

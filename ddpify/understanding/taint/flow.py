@@ -17,26 +17,33 @@ from ddpify.understanding.facts import Facts
 from ddpify.understanding.libraries.object_kinds import is_loader
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
+from ddpify.understanding.taint import sources
+from ddpify.understanding.taint.cleaned_objects import CleanedObjects
 from ddpify.understanding.taint.dependencies import Dependencies, Dependency
 from ddpify.understanding.taint.flow_edges import Collector, FlowEdge
 from ddpify.understanding.taint.locations import Location, Locations
-from ddpify.understanding.taint.sanitizers import reducing_methods, synchronising_calls
 from ddpify.understanding.taint.sources import (
     ANY_RANK,
     CLOCK,
     DATA,
+    DEVICES,
     GIVEN,
     LOCAL,
+    LOCAL_RANK,
+    RANK,
     SANITIZED,
+    SPAWNED,
     TAKEN,
     TOLD,
     TOTAL,
     WORLD,
 )
 from ddpify.understanding.taint.uncleaned import Uncleaned
-from ddpify.understanding.values import Class, Instance
+from ddpify.understanding.values import Instance
 
 Entries = dict[str | None, set[str]]  # labels of a collection's entries; None for any of them
+_OF_A_PROCESS = frozenset({LOCAL_RANK, SPAWNED})
+_PARTS = frozenset({LOCAL, TOTAL, *TAKEN})
 _TOTALS = {LOCAL: TOTAL, GIVEN[LOCAL]: GIVEN[TOTAL]}
 
 
@@ -55,6 +62,8 @@ class Flow:
         self.made_of = Dependencies(facts, structures, self.names)
         where: dict[Location, list[cst.CSTNode]] = defaultdict(list)
         told: dict[str, set[Location]] = defaultdict(set)
+        spawned: list[FlowEdge] = []
+        computed: list[Dependency] = []
         in_place: set[Location] = set()
         copied: list[tuple[set[Location], set[Location]]] = []
         for module in structures:
@@ -66,17 +75,22 @@ class Flow:
                 where[location] += nodes
             for name, locations in collector.told.items():
                 told[name] |= locations
+            spawned += collector.spawned
+            computed += collector.computed_ranks
             in_place |= collector.in_place
             copied += collector.copied
         for into, source in copied:
             if source & self.sanitized:
                 in_place |= into
+        self.made_of.count_gpus(self._counts_of_gpus())
         self._sanitize_arguments(in_place, where)
+        self._objects = CleanedObjects(facts, structures)
         known = set(self.sanitized)
         self._sanitize_collections()
         self._sanitize_synchronised()
         places = {location: nodes for location, nodes in where.items() if location in known}
         self.made_of.leave_uncleaned(Uncleaned(structures, places, self.edges_into))
+        self._global_ranks = self._ranks_of_all(told["rank"], spawned, computed)
         self.solve()
         self._label_told(told["rank"], TOLD, ANY_RANK)
         self._label_told(told["world_size"], WORLD, {WORLD})
@@ -86,7 +100,8 @@ class Flow:
         """The labels of an expression."""
         found: set[str] = set()
         for one in self.made_of.of(node, module):
-            found |= self._carried(one)
+            labels = self._carried(one)
+            found |= labels - _PARTS if self._objects.cleans(one, asked=True) else labels
         found = {TAKEN.get(label, label) for label in found}
         if SANITIZED in found or any(
             self._is_sanitized(d) or self._has_reduced_entries(d)
@@ -94,6 +109,15 @@ class Flow:
         ):
             found -= {LOCAL, TOTAL, CLOCK}
         return found
+
+    @property
+    def numbers_nodes_apart(self) -> bool:
+        """Whether the processes that a script starts are told their number in their node."""
+        return bool(self._global_ranks)
+
+    def is_agreed_on(self, locations: Iterable[Location]) -> bool:
+        """Whether a collective makes the same on all ranks what is set, in some object at least."""
+        return all(one in self.sanitized or one in self._objects.locations for one in locations)
 
     def locations(self, node: cst.BaseExpression, module: ModuleFile) -> set[Location]:
         """The slots that an expression reads."""
@@ -183,6 +207,46 @@ class Flow:
         return dict(users)
 
     # ------------------------------------------------------------------ solving
+    def _ranks_of_all(
+        self, told: set[Location], spawned: list[FlowEdge], computed: list[Dependency]
+    ) -> set[Location]:
+        """What holds the rank where it is made of the number that a started process gets.
+
+        ``rank = node * gpus + number``: the number itself then is that of the process in its node.
+        """
+        copies = self._copied_into(told)
+        known = {one.location for one in computed if one.location is not None} - told
+        found: set[Location] = set()
+        for edge in spawned:
+            made = self.derived(edge.targets)
+            if copies.isdisjoint(edge.targets) and (made & copies or made & known):
+                edge.source = [Dependency(label=LOCAL_RANK)]
+                found |= copies
+        return found
+
+    def _counts_of_gpus(self) -> set[Location]:
+        """What holds how many GPUs there are, as ``torch.cuda.device_count()`` says."""
+        found: set[Location] = set()
+        todo = [e for e in self.edges if any(one.label == DEVICES for one in e.source)]
+        while todo:
+            edge = todo.pop()
+            if edge.value is not None and all(one.node is edge.value for one in edge.source[:1]):
+                fresh = set(edge.targets) - found
+                found |= fresh
+                todo += [user for one in fresh for user in self._users.get(one, ())]
+        return found
+
+    def _copied_into(self, locations: set[Location]) -> set[Location]:
+        """Slots, and those whose values are copied into them as they are."""
+        todo, seen = sorted(locations, key=str), set(locations)
+        while todo:
+            for edge in self.edges_into({todo.pop()}):
+                same = {one.location for one in edge.source if one.node is edge.value}
+                fresh = {one for one in same if one is not None} - seen
+                todo += sorted(fresh, key=str)
+                seen |= fresh
+        return seen
+
     def _label_told(self, told: set[Location], label: str, known: Set[str]) -> None:
         """What the process group is told to be the rank is one, wherever it came from; so is the
         number of ranks.
@@ -232,7 +296,9 @@ class Flow:
     ) -> set[str]:
         """What of a move's labels its target, or the entry of it under a key, takes."""
         if location in self.sanitized or key in self._reduced_entries.get(location, ()):
-            labels = labels - {LOCAL, TOTAL, *TAKEN}
+            labels = labels - _PARTS
+        if location in self._global_ranks and labels & _OF_A_PROCESS:
+            labels = labels - _OF_A_PROCESS | {RANK}
         if edge.passes:
             return {GIVEN.get(label, label) for label in labels}
         if location[0] == "attribute":  # outlives the call
@@ -252,6 +318,8 @@ class Flow:
         if edge.key is not None or edge.adds:
             found = found.union(*copied.values())
             copied = {}
+        if edge.part and any(map(self._is_sanitized, edge.source)):
+            found -= _PARTS
         if edge.adds:
             found |= {total for local, total in _TOTALS.items() if local in found}
         entries = {key: labels - {SANITIZED} for key, labels in copied.items()}
@@ -266,6 +334,8 @@ class Flow:
         if one.key is not None:
             entries = self._entries[one.location]
             labels = entries[None] | entries[one.key]
+        if labels and self._objects.cleans(one):
+            labels = labels - _PARTS
         if one.given is not None:
             found = labels - set(TAKEN)
             if labels & set(TAKEN):  # the result is made of what is passed
@@ -276,7 +346,7 @@ class Flow:
 
     def _propagate_sanitized(self) -> None:
         """A reduced entry of a collection, as in ``losses["a"] = mean(a)``, is that entry alone."""
-        edges = [edge for edge in self.edges if not self._is_never_run(edge)]
+        edges = [edge for edge in self.edges if not (edge.part or self._is_never_run(edge))]
         changed = True
         while changed:
             changed = False
@@ -288,7 +358,7 @@ class Flow:
 
     def _is_sanitized(self, one: Dependency) -> bool:
         """Whether all that a dependency brings is reduced."""
-        if one.label == SANITIZED or one.location in self.sanitized:
+        if one.label == SANITIZED or one.location in self.sanitized or self._objects.cleans(one):
             return True
         return one.location is not None and (
             one.key is not None and one.key in self._reduced_entries.get(one.location, ())
@@ -318,7 +388,7 @@ class Flow:
     def _sanitize(self, edge: FlowEdge, key: str | None) -> bool:
         """Call what a move sets, or its entry under a key, reduced; whether that is new."""
         if key is None:
-            fresh = set(edge.targets) - self.sanitized
+            fresh = set(edge.targets) - self.sanitized - self._objects.locations
             self.sanitized |= fresh
             return bool(fresh)
         new = [one for one in edge.targets if key not in self._reduced_entries[one]]
@@ -332,24 +402,25 @@ class Flow:
         A meter's ``synchronize()`` reduces nothing where it is not called.
         """
         structure = next(s for s in self.structures.values() if edge.node in s.parents)
-        function = structure.function(edge.node)
-        owner = structure.class_of(function) if function is not None else None
-        return (
-            function is not None
-            and owner is not None
-            and not owner.bases
-            and not function.name.value.startswith("__")
-            and function.name.value not in self._attributes
-        )
+        name = _method_around(structure, edge.node)
+        return name is not None and name not in self._attributes
 
     @cached_property
     def _attributes(self) -> set[str]:
-        """The names of all attributes that the project reads, calls or sets."""
-        return {
-            one.attr.value
+        """The names of all attributes that the project reads, calls or sets: in a method, where
+        anything names that.
+        """
+        named = [
+            (one.attr.value, _method_around(structure, one))
             for structure in self.structures.values()
             for one in structure.all(cst.Attribute)
-        }
+        ]
+        found: set[str] = set()
+        while True:
+            fresh = {name for name, around in named if around is None or around in found} - found
+            if not fresh:
+                return found
+            found |= fresh
 
     def _sanitize_arguments(
         self, in_place: set[Location], where: dict[Location, list[cst.CSTNode]]
@@ -383,30 +454,21 @@ class Flow:
         return any(isinstance(a, Instance) and is_loader(a) for a in atoms)
 
     def _sanitize_synchronised(self) -> None:
-        """Objects with a method that reduces them, when the method is called anywhere.
+        """Objects that are not seen, with a method that reduces them; by its name.
 
-        Such methods (``meters.synchronize()``) are matched by name where the object is unknown:
-        it only silences.
+        It only silences.
         """
-        methods = reducing_methods(self.structures)
-        reduced: dict[object, set[str]] = defaultdict(set)
-        for module, call, name in synchronising_calls(self.structures, methods):
-            assert isinstance(call.func, cst.Attribute)
-            if not self._is_seen(call.func.value):
-                self.sanitized |= self.locations(call.func.value, module)
-            for owner, names in methods[name].items():
-                reduced[owner] |= names
-        held = {location for edge in self.edges for location in edge.targets}
-        self.sanitized |= {
-            location
-            for location in held
-            if location[0] == "attribute" and location[2] in reduced.get(location[1], ())
-        }
+        self.sanitized -= self._objects.locations
+        for module, receiver in self._objects.unseen:
+            self.sanitized |= self.locations(receiver, module)
 
-    def _is_seen(self, receiver: cst.BaseExpression) -> bool:
-        """Whether an object is `self`, or of a class of the project: its attributes tell."""
-        if isinstance(receiver, cst.Name) and receiver.value == "self":
-            return True
-        held = self.facts.values.get(receiver)
-        atoms = held.atoms if held is not None else ()
-        return any(isinstance(a, Instance) and isinstance(a.type, Class) for a in atoms)
+
+def _method_around(structure: Structure, node: cst.CSTNode) -> str | None:
+    """The name of the method around a node, of a class without bases that is run by its name."""
+    function = structure.function(node)
+    owner = structure.class_of(function) if function is not None else None
+    if function is None or owner is None or function.name.value.startswith("__"):
+        return None
+    if any(sources.name_of(base.value) != "object" for base in owner.bases):
+        return None
+    return function.name.value

@@ -22,7 +22,7 @@ from ddpify.understanding.taint import sources
 from ddpify.understanding.taint.call_graph import called, fields, initialisers, passed
 from ddpify.understanding.taint.dependencies import Dependencies, Dependency, constant_key
 from ddpify.understanding.taint.locations import Location
-from ddpify.understanding.taint.spawning import spawned_ranks
+from ddpify.understanding.taint.spawning import spawned_arguments, spawned_ranks
 from ddpify.understanding.taint.taken_apart import elements
 from ddpify.understanding.values import (
     Bound,
@@ -49,6 +49,7 @@ class FlowEdge:
     offers: bool = False  # the default of an option, in whose place another may be given
     value: cst.BaseExpression | None = None  # the expression that is assigned or passed
     key: str | None = None  # the one entry of the targets that is set
+    part: bool = False  # one of several things that a display puts together
 
 
 class Collector:
@@ -72,6 +73,8 @@ class Collector:
         ] = []  # from the second into the first
         # What the process group is told to be the rank, and the number of ranks.
         self.told: dict[str, set[Location]] = {"rank": set(), "world_size": set()}
+        self.spawned: list[FlowEdge] = []  # what gives started processes their number
+        self.computed_ranks: list[Dependency] = []  # what the group's rank is made of
 
     def collect(self) -> None:
         """Note every assignment, argument and result."""
@@ -108,7 +111,11 @@ class Collector:
                 return
         locations = set(self.locations.of_target(target, self.module))
         entries = _entries(source) if isinstance(target, (cst.Name, cst.Attribute)) else None
-        if entries is None:
+        parts = _put_together(source) if entries is None else []
+        for one in parts:
+            self.edge(locations, one, node, key=constant_key(target))
+            self.edges[-1].part = True
+        if entries is None and not parts:
             goes_on = isinstance(source, cst.BinaryOperation) and not locations.isdisjoint(
                 self.dependencies.locations_of(source, self.module)
             )
@@ -273,9 +280,13 @@ class Collector:
                 if told is not None:
                     made = self.dependencies.of(one.value, self.module)
                     told |= {d.location for d in made if d.location and d.node is one.value}
+                    self.computed_ranks += made if told is self.told["rank"] else []
         for parameter in spawned_ranks(self.facts, self.structure, node, names):
             source = [Dependency(label=sources.RANK), Dependency(label=sources.SPAWNED)]
-            self.edges.append(FlowEdge([parameter], source, node))
+            self.spawned.append(FlowEdge([parameter], source, node))
+            self.edges.append(self.spawned[-1])
+        for parameter, passed_on in spawned_arguments(self.facts, node, names):
+            self.edge([parameter], passed_on, node)
 
     def _named(self, node: cst.BaseExpression) -> set[Location]:
         """All slots of a name: what it is in a block, it is after the block, too."""
@@ -335,6 +346,13 @@ class Collector:
         cst.Lambda: _on_lambda,
         cst.Call: _on_call,
     }
+
+
+def _put_together(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The values of ``{**train, **test, "epoch": epoch}``; none where no part is a dictionary."""
+    ones = node.elements if isinstance(node, cst.Dict) else ()
+    starred = any(isinstance(one, cst.StarredDictElement) for one in ones)
+    return [one.value for one in ones] if starred else []
 
 
 def _entries(node: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]] | None:

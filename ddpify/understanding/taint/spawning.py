@@ -35,6 +35,27 @@ def spawned_ranks(
             yield from _parameters(facts, given["target"], places)
 
 
+def spawned_arguments(
+    facts: Facts, call: cst.Call, names: Iterable[str]
+) -> Iterator[tuple[Location, cst.BaseExpression]]:
+    """The slots of the parameters that get ``args`` of ``mp.spawn`` or of a process, with these."""
+    given = {a.keyword.value: a.value for a in call.args if a.keyword is not None}
+    spawns = any(name.startswith("torch.multiprocessing.s") for name in names)
+    if spawns:
+        positions = ("fn", "args")
+        plain = [a.value for a in call.args if a.keyword is None]
+        given = {**dict(zip(positions, plain, strict=False)), **given}
+    elif not any(name in _PROCESSES for name in names):
+        return
+    function, passed = given.get("fn" if spawns else "target"), given.get("args")
+    if function is None or not isinstance(passed, (cst.Tuple, cst.List)):
+        return
+    for one in facts.values.get(function, value()).of(Function):
+        named = parameters(one.node)[1 if spawns else 0 :]
+        for parameter, element in zip(named, passed.elements, strict=False):
+            yield ("name", one.node, parameter.name.value), element.value
+
+
 def _parameters(
     facts: Facts, function: cst.BaseExpression, places: list[int]
 ) -> Iterator[Location]:
