@@ -47,7 +47,7 @@ from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import SAMPLER, splits
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
-from ddpify.understanding.taint.sources import DEVICES, LOCAL_RANK, RANK, SPAWNED
+from ddpify.understanding.taint.sources import LOCAL_RANK, RANK, SPAWNED, WORLD
 
 
 @rule(
@@ -66,7 +66,7 @@ def check(script: Script) -> Iterator[Finding]:
         for one in (argument(call, "num_replicas", 1), ranks):
             if (
                 one is None
-                or script.control.spawned
+                or (script.control.spawned and not script.flow.numbers_nodes_apart)
                 or not any(map(splits, script.instances(call)))
             ):
                 continue
@@ -98,7 +98,9 @@ def _is_of_a_node(script: Script, given: cst.Arg) -> bool:
     labels = script.labels(given.value)
     if LOCAL_RANK in labels and not labels & {RANK, SPAWNED}:
         return True
-    counted = DEVICES in labels or isinstance(given.value, cst.Integer)
+    module = script.owners.get(given, script.module)
+    one_node = WORLD not in labels and script.flow.made_of.counts_gpus(given.value, module)
+    counted = one_node or isinstance(given.value, cst.Integer)
     return counted and given.keyword is not None and given.keyword.value == "num_replicas"
 
 

@@ -64,7 +64,7 @@ from ddpify.understanding.taint.sources import GROUP_RANK, LOCAL_RANK, RANK, SPA
 )
 def check(script: Script) -> Iterator[Finding]:
     """Devices numbered by the global rank."""
-    if script.control.spawned:
+    if script.control.spawned and not script.flow.numbers_nodes_apart:
         return
     for node in device_numbers(script):
         labels = script.labels(node)
