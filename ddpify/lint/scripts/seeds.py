@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
+from ddpify.records import record
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.taint.call_graph import called
+from ddpify.understanding.taint.call_graph import called, passed
+from ddpify.understanding.taint.reaching_definitions import reaching_definition
+from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.taint.sources import ANY_RANK, CLOCK, RANDOM
 
 _ALL = ("transformers.set_seed", "lightning.seed_everything", "lightning.pytorch.seed_everything",
         "pytorch_lightning.seed_everything", "accelerate.utils.set_seed",
-        "torch_geometric.seed_everything", "monai.utils.set_determinism")  # fmt: skip
+        "torch_geometric.seed_everything", "monai.utils.set_determinism",
+        "timm.utils.random_seed", "timm.utils.random.random_seed")  # fmt: skip
 SEEDS = {
     "torch": ("torch.manual_seed", "torch.random.manual_seed"),
     "cuda": ("torch.cuda.manual_seed", "torch.cuda.manual_seed_all"),
@@ -53,9 +60,67 @@ def _is_seen(script: Script, call: cst.Call) -> bool:
 
 def differs(script: Script, seed: cst.Call) -> bool:
     """Whether a seed is made from the rank, from the clock, or drawn by each process."""
-    module = script.owners[seed]
+    return any(_is_own(script, one.value) for one in seed.args)
+
+
+def _is_own(script: Script, node: cst.BaseExpression) -> bool:
+    """The same of an expression: of a name, what it surely was set to before."""
+    module = script.owners[node]
+    if isinstance(node, cst.Name):
+        edges = script.flow.edges_into(script.control.locations(node))
+        last = reaching_definition(script.structure_of(node), node, [e.node for e in edges])
+        made = next((edge.value for edge in edges if edge.node is last), None)
+        if isinstance(last, cst.Assign) and made is not None and made in script.owners:
+            return _is_own(script, made)
+    return bool(script.flow.sources(node, module) & (ANY_RANK | {CLOCK, RANDOM}))
+
+
+@record
+class Seeding:
+    """A place that seeds generators, itself or by a function of the project."""
+
+    place: cst.Call
+    differs: bool  # between ranks
+
+
+def seedings(script: Script, *families: str) -> list[Seeding]:
+    """The seeds of these generators; where a function is given one, the calls that give it."""
+    found: list[Seeding] = []
+    for seed in seeds(script, *families):
+        callers = [*_given_by(script, seed)]
+        found += callers or [Seeding(seed, differs(script, seed))]
+    return found
+
+
+def _given_by(script: Script, seed: cst.Call) -> Iterator[Seeding]:
+    """The calls of a function that is given its seed, and makes no other of it by the rank."""
+    around = script.structure_of(seed).function(seed)
+    names = {one.value for x in seed.args for one in walk(x) if isinstance(one, cst.Name)}
+    if around is None or not names & {one.name.value for one in parameters(around)}:
+        return
+    structure = script.structure_of(seed)
+    skip = int(structure.class_of(around) is not None)
+    here = _sets_apart(script, seed, names)
+    for site in script.control.callers(around):
+        if not isinstance(site.node, cst.Call) or around in script.control.spawned:
+            continue
+        for one in called(script.facts, site.node):
+            given = [x.value for x, name in passed(one, skip, site.node) if name in names]
+            if one.node is around and given:
+                yield Seeding(site.node, here or any(_is_own(script, x) for x in given))
+
+
+def _sets_apart(script: Script, seed: cst.Call, given: set[str]) -> bool:
+    """Whether something of a rank comes to a seed besides what its function is ``given``."""
     apart = ANY_RANK | {CLOCK, RANDOM}
-    return any(script.flow.sources(one.value, module) & apart for one in seed.args)
+    made: list[cst.BaseExpression] = []
+    for node in (inner for one in seed.args for inner in walk(one.value)):
+        if isinstance(node, cst.Name) and node.value in given:
+            edges = script.flow.edges_into(script.control.locations(node))
+            made += [e.value for e in edges if e.value is not None and not e.passes]
+        elif isinstance(node, (cst.Name, cst.Attribute, cst.Call)):
+            made.append(node)
+    return any(one in script.owners and script.labels(one) & apart for one in made)
 
 
 def agreed(script: Script, *families: str) -> bool:

@@ -80,10 +80,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.lint.certainty import runs_in_any_case
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.lint.scripts.seeds import SEEDS, differs, seeds
+from ddpify.lint.scripts.seeds import SEEDS, Seeding, seedings, seeds
 from ddpify.understanding.model_structure import layers
 from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.scopes import parameters
@@ -101,6 +102,8 @@ _WITH_DROPOUT = {
     "torch.nn.GRU": ("5", 0.0),
     "torch.nn.RNN": ("5", 0.0),
 }
+_TRANSFORMS = ("torchvision.transforms.", "torchvision.transforms.v2.")
+_RANDOM = ("Random", "ColorJitter", "AutoAugment", "RandAugment", "TrivialAugment", "AugMix")
 _FUNCTIONS = ("torch.nn.functional.dropout", "torch.nn.functional.gumbel_softmax")
 
 
@@ -117,19 +120,48 @@ def check(script: Script) -> Iterator[Finding]:
         return  # what draws for a rank's own samples has a stream of its own
     found = [
         one
-        for one in seeds(script, "torch", "cuda")
-        if not script.control.is_only_before_spawning(one)
+        for one in seedings(script, "torch", "cuda")
+        if not script.control.is_only_before_spawning(one.place)
     ]
-    own = [one for one in found if script.owners[one] is script.module]
-    if not own or not script.wraps or any(differs(script, one) for one in found):
+    own = [
+        one.place for one in _lasting(script, found) if script.owners[one.place] is script.module
+    ]
+    if not own or not script.wraps:
         return
-    if any(_is_given_elsewhere(script, one) for one in found):
+    if any(_is_given_elsewhere(script, one) for one in seeds(script, "torch", "cuda")):
         return
     what = _drawing(script)
-    if what != "dropout" and not script.calls(*SEEDS["torch"], everywhere=True):
+    if what not in (None, "dropout") and not script.calls(*SEEDS["torch"], everywhere=True):
         return  # the rest is drawn on the CPU as a rule, which CUDA's seeds leave alone
     if what is not None:
-        yield Finding(own[0], f"all ranks have this seed: {what} is the same on each of them")
+        text = f"all ranks have this seed: {what} is the same on each of them"
+        anyway = any(runs_in_any_case(script.control, one) for one in own)
+        sure = Confidence.LIKELY if anyway else Confidence.POSSIBLE
+        yield Finding(own[0], text, confidence=sure)
+
+
+def _lasting(script: Script, found: list[Seeding]) -> list[Seeding]:
+    """The seeds that are the same on all ranks: those alone that surely follow any other seed."""
+    same = [one for one in found if not one.differs]
+    apart = [one for one in found if one.differs]
+    return [one for one in same if all(_replaces(script, one.place, x.place) for x in apart)]
+
+
+def _replaces(script: Script, later: cst.Call, earlier: cst.Call) -> bool:
+    """Whether a seed surely comes after another one, and before a training."""
+    structure = script.structure_of(later)
+    if structure is not script.structure_of(earlier):
+        return False
+    function, order = structure.function(later), structure.order
+    if function is not structure.function(earlier) or order[later] < order[earlier]:
+        return False
+    known = {(one.statement, one.positive) for one in script.control.guards(earlier)}
+    if not {(one.statement, one.positive) for one in script.control.guards(later)} <= known:
+        return False
+    return any(
+        order[one] > order[later] and structure.function(one) is function and script.trains(one)
+        for one in structure.all(cst.Call)
+    )
 
 
 def _is_given_elsewhere(script: Script, seed: cst.Call) -> bool:
@@ -156,6 +188,14 @@ def _drawing(script: Script) -> str | None:
                     return "dropout"
                 if any(name.startswith("torch.") and draws(name) for name in names):
                     return f"what {script.code(one.func)}() draws"
+    return _augmenting(script) if script.training_loaders else None
+
+
+def _augmenting(script: Script) -> str | None:
+    """What changes training samples at random: workers are seeded from PyTorch's generator, too."""
+    for call in script.calls(*_TRANSFORMS, everywhere=True):
+        if any(name.rsplit(".", 1)[-1].startswith(_RANDOM) for name in script.names(call.func)):
+            return f"what {script.code(call.func)}() draws for the n-th sample"
     return None
 
 
