@@ -93,6 +93,7 @@ from ddpify.lint.diagnostics import Applicability, Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import before
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.values import UNKNOWN, Instance
 
@@ -100,6 +101,10 @@ _CLIPS = tuple(
     f"torch.nn.utils.{path}{name}"
     for path in ("", "clip_grad.")
     for name in ("clip_grad_norm_", "clip_grad_value_")
+) + tuple(
+    f"timm.utils.{path}{name}"
+    for path in ("", "clip_grad.", "agc.")
+    for name in ("dispatch_clip_grad", "adaptive_clip_grad")
 )
 
 
@@ -113,30 +118,55 @@ _CLIPS = tuple(
 def check(script: Script) -> Iterator[Finding]:
     """Clipping at the wrong moment."""
     unscaling = list(script.method_calls("unscale_", "unscale", everywhere=True))
-    for call in script.calls(*_CLIPS):
-        if _in_no_sync(script, call):
+    clips = [*script.calls(*_CLIPS, everywhere=True), *_by_hand(script)]
+    for call in clips:
+        if call in script.structure.order and _in_no_sync(script, call):
             yield Finding(call, "each rank clips its own part of the gradient by its own norm")
             continue
-        step = _scaled_step(script, call)
-        if any(_may_come_first(script, one, call) for one in unscaling):
-            continue
-        if step is not None:
+        for place in _done_at(script, call):
+            step = _scaled_step(script, place)
+            if step is None or any(_may_come_first(script, one, place, call) for one in unscaling):
+                continue
             yield Finding(
-                call,
+                place,
                 "clips gradients that are still multiplied by the loss scale: every step is far too"
                 " small",
-                _fix(script, call, step),
+                _fix(script, place, step),
                 confidence=_confidence(script, step),
             )
 
 
-def _may_come_first(script: Script, unscale: cst.Call, clip: cst.Call) -> bool:
+def _by_hand(script: Script) -> Iterator[cst.Call]:
+    """``p.grad.clamp_(-1, 1)``, also of its ``data``."""
+    for call in script.method_calls("clamp_", "clip_", everywhere=True):
+        assert isinstance(call.func, cst.Attribute)
+        if any(isinstance(x, cst.Attribute) and x.attr.value == "grad" for x in walk(call.func)):
+            yield call
+
+
+def _done_at(script: Script, clip: cst.Call, depth: int = 2) -> Iterator[cst.Call]:
+    """Where the file clips, itself or by a function of the project, in a function that steps."""
+    structure = script.structure_of(clip)
+    if structure is script.structure and _scaled_step(script, clip) is not None:
+        yield clip
+        return
+    function = structure.function(clip)
+    for site in script.control.callers(function) if function is not None and depth else ():
+        if isinstance(site.node, cst.Call):
+            yield from _done_at(script, site.node, depth - 1)
+
+
+def _may_come_first(script: Script, unscale: cst.Call, place: cst.Call, clip: cst.Call) -> bool:
     """Whether gradients may be unscaled before they are clipped: not below it in its function."""
     structure = script.structure_of(unscale)
-    if structure is not script.structure_of(clip):
+    if structure is not script.structure_of(place):
         return True
-    same = structure.function(unscale) is structure.function(clip)
-    return not same or structure.order[unscale] < structure.order[clip]
+    function = structure.function(unscale)
+    if function is script.structure_of(clip).function(clip) and clip is not place:
+        return structure.order[unscale] < structure.order[clip]
+    return function is not structure.function(place) or (
+        structure.order[unscale] < structure.order[place]
+    )
 
 
 def _in_no_sync(script: Script, call: cst.Call) -> bool:
@@ -154,13 +184,20 @@ def _in_no_sync(script: Script, call: cst.Call) -> bool:
 def _scaled_step(script: Script, clip: cst.Call) -> cst.Call | None:
     """The step of a scaler below the clipping, in the same function, on the same paths."""
     structure = script.structure
+    steps = []
     for call in script.method_calls("step"):
         assert isinstance(call.func, cst.Attribute)
         held = script.instances(call.func.value)
         below = structure.order[call] > structure.order[clip]
-        if not below or structure.function(call) is not structure.function(clip):
-            continue
-        if held and all(map(_scales, held)) and _same_paths(script, clip, call):
+        same = below and structure.function(call) is structure.function(clip)
+        if same and held and all(map(_scales, held)):
+            steps.append(call)
+    ours = {(one.statement, one.positive) for one in script.control.guards(clip)}
+    # A condition with a step in both of its branches excludes none.
+    sides = {(g.statement, g.positive) for one in steps for g in script.control.guards(one)}
+    for call in steps:
+        theirs = {(one.statement, one.positive) for one in script.control.guards(call)} - ours
+        if all((statement, not positive) in sides for statement, positive in theirs):
             return call
     return None
 
@@ -180,12 +217,6 @@ def _confidence(script: Script, step: cst.Call) -> Confidence:
         for one in script.instances(step.func.value)
     )
     return Confidence.CERTAIN if sure else Confidence.LIKELY
-
-
-def _same_paths(script: Script, clip: cst.Call, step: cst.Call) -> bool:
-    """Whether the step follows wherever the clipping is done, on this branch of each condition."""
-    ours = {(g.statement, g.positive) for g in script.control.guards(clip)}
-    return all((g.statement, g.positive) in ours for g in script.control.guards(step))
 
 
 def _fix(script: Script, clip: cst.Call, step: cst.Call) -> Fix | None:
