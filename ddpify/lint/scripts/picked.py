@@ -81,7 +81,7 @@ def _adds_some(script: Script, edge: FlowEdge) -> bool:
     """Whether a move gives a name what is picked, or appends it where a rank's own sample says."""
     if edge.value is None:
         return False
-    if not isinstance(edge.node, cst.Call):
+    if edge.passes or not isinstance(edge.node, cst.Call):
         return _picks(script, edge.value)
     loops = script.structure_of(edge.node).loops(edge.node)
     order = script.structure_of(edge.node).order

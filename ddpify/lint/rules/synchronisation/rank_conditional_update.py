@@ -52,7 +52,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.values import Instance
+from ddpify.lint.scripts.updates import updated
 
 
 @rule(
@@ -67,17 +67,14 @@ def check(script: Script) -> Iterator[Finding]:
     if backwards and all(map(script.control.on_some_ranks, backwards)):
         return  # the others do not train at all, so that the wrapper waits for them
     for call in script.method_calls("step", "zero_grad", "update"):
-        assert isinstance(call.func, cst.Attribute)
-        kinds = {_kind(one, call.func.attr.value) for one in script.instances(call.func.value)} - {
-            None
-        }
+        kinds = updated(script, call)
         if not kinds or not script.wraps or not _is_left_out(script, call):
             continue
         if _both_branches(script, call):
             continue
         yield Finding(
             call,
-            f"only some ranks update the {min(filter(None, kinds))}: the ranks' models drift apart",
+            f"only some ranks update the {min(kinds)}: the ranks' models drift apart",
         )
 
 
@@ -91,17 +88,6 @@ def _is_left_out(script: Script, call: cst.Call) -> bool:
     assert isinstance(call.func, cst.Attribute)
     made = [one.site for one in script.instances(call.func.value)]
     return script.control.on_some_ranks(call) and not any(map(script.control.on_some_ranks, made))
-
-
-def _kind(one: Instance, method: str) -> str | None:
-    name = one.type if isinstance(one.type, str) else ""
-    if one.role == "optimizer" and method in ("step", "zero_grad"):
-        return "optimizer"
-    if name.startswith("torch.optim.lr_scheduler.") and method == "step":
-        return "learning rate"
-    if name.endswith("amp.GradScaler") and method in ("step", "update"):
-        return "optimizer" if method == "step" else "loss scale"
-    return None
 
 
 def _both_branches(script: Script, call: cst.Call) -> bool:

@@ -154,6 +154,7 @@ from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import ALL_COLLECTIVES
 from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.lint.scripts.unsharded_totals import is_own
+from ddpify.lint.scripts.updates import updated
 from ddpify.understanding.structure import Guard, walk
 from ddpify.understanding.taint.sources import CLOCK
 
@@ -162,6 +163,8 @@ _LEFT_OUT = (
     "where one leaves out a step, gradients of different steps are averaged from then on, and in"
     " the end the others wait for it forever"
 )
+_STEP = "step"
+_DRIFT = "only some ranks make the step, and the ranks' models drift apart"
 _EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "os._exit")
 
 
@@ -184,7 +187,7 @@ def check(script: Script) -> Iterator[Finding]:
                 continue
             if guard.test not in reported:
                 reported.add(guard.test)
-                what = _LEFT_OUT if isinstance(node, cst.Continue) else _LEFT
+                what = _LEFT_OUT if _goes_on_after(script, node) else _LEFT
                 asked = script.code(guard.test, 40)
                 yield Finding(guard.test, f"each rank decides by its own {asked}: {what}")
     yield from _meetings(script, reported)
@@ -198,7 +201,7 @@ def check(script: Script) -> Iterator[Finding]:
 def _meetings(script: Script, reported: set[cst.CSTNode]) -> Iterator[Finding]:
     """Collectives that a rank runs or not by its own values."""
     for call in script.structure.all(cst.Call):
-        name = "backward" if call in script.facts.backwards else collective_of(script, call)
+        name = _meeting(script, call)
         for guard in script.control.guards(call) if name is not None else ():
             if guard.left_early or guard.test in reported or script.control.asks_rank(guard.test):
                 continue
@@ -206,7 +209,20 @@ def _meetings(script: Script, reported: set[cst.CSTNode]) -> Iterator[Finding]:
                 reported.add(guard.test)
                 asked = script.code(guard.test, 40)
                 what = f"ranks that reach {name}() wait in it for the others forever"
+                what = _DRIFT if name == _STEP else what
                 yield Finding(guard.test, f"each rank decides by its own {asked}: {what}")
+
+
+def _meeting(script: Script, call: cst.Call) -> str | None:
+    """What ranks have to do together here: a collective, a backward, a step; None for anything
+    else.
+    """
+    if call in script.facts.backwards:
+        return "backward"
+    steps = isinstance(call.func, cst.Attribute) and call.func.attr.value == _STEP
+    if steps and "optimizer" in updated(script, call):
+        return _STEP
+    return collective_of(script, call)
 
 
 def _is_in_both(script: Script, guard: Guard, name: str | None) -> bool:
@@ -245,6 +261,13 @@ def _others_leave(guard: Guard) -> bool:
     )
 
 
+def _goes_on_after(script: Script, node: cst.CSTNode) -> bool:
+    """Whether a rank leaves out one step, and takes part in the next."""
+    if isinstance(node, cst.Return):
+        return _leaves_out_a_step(script, node)
+    return isinstance(node, cst.Continue)
+
+
 def _exits(script: Script) -> Iterator[cst.CSTNode]:
     yield from script.structure.all(cst.Break, cst.Continue, cst.Return)
     for node in [*script.structure.all(cst.Raise), *script.calls(*_EXITS)]:
@@ -262,6 +285,10 @@ def _ends_the_job(node: cst.CSTNode) -> bool:
 
 def _deciding(script: Script, node: cst.CSTNode) -> Iterator[Guard]:
     """Conditions on local values between a way out and the training loop that it leaves."""
+    if isinstance(node, cst.Return) and _leaves_out_a_step(script, node):
+        own = (g for g in script.control.guards(node) if not g.left_early)
+        yield from (g for g in own if _decides_apart(script, g.test))
+        return
     loops = [loop for loop in script.structure.loops(node) if script.trains(loop)]
     if isinstance(node, cst.Break):
         loops = [x for x in script.structure.loops(node)[:1] if x in loops or _goes_on(script, x)]
@@ -270,8 +297,30 @@ def _deciding(script: Script, node: cst.CSTNode) -> Iterator[Guard]:
     order = script.structure.order
     for guard in script.control.guards(node):
         inside = order[guard.statement] > order[loops[-1]] and not guard.left_early
-        if inside and _is_local(script, guard.test) and not script.control.asks_rank(guard.test):
+        if inside and _decides_apart(script, guard.test):
             yield guard
+
+
+def _decides_apart(script: Script, test: cst.BaseExpression) -> bool:
+    """Whether the answer is a rank's own, and not by its number."""
+    return _is_local(script, test) and not script.control.asks_rank(test)
+
+
+def _leaves_out_a_step(script: Script, node: cst.Return) -> bool:
+    """Whether a function of one step, which a loop calls, ends before its ``backward()``."""
+    structure = script.structure
+    function = structure.function(node)
+    if function is None or any(script.trains(loop) for loop in structure.loops(node)):
+        return False
+    order = structure.order
+    after = [
+        one
+        for one in script.facts.backwards
+        if one in order and structure.function(one) is function and order[one] > order[node]
+    ]
+    return any(not structure.loops(one) for one in after) and any(
+        script.trains(loop) for loop in script.control.around(after[0])
+    )
 
 
 def _leaves_out_steps(script: Script, node: cst.Continue) -> bool:
