@@ -75,17 +75,31 @@ def check(script: Script) -> Iterator[Finding]:
     if not script.wraps:
         return
     for attempt in script.structure.all(cst.Try):
-        loops = script.structure.loops(attempt)
-        if not loops or not script.trains(attempt.body) or not _steps(script, loops[0]):
+        loops = script.control.around(attempt)
+        if not loops or not script.trains(loops[0]) or not _steps(script, loops[0]):
+            continue
+        trains = script.trains(attempt.body)
+        if not trains and not _forwards(script, attempt.body):
             continue
         sure = Confidence.LIKELY if _averages(script, loops[0]) else Confidence.POSSIBLE
         for handler in attempt.handlers:
-            if _catches(handler) and not _stops(script, handler):
+            skips = trains or any(isinstance(one, cst.Continue) for one in walk(handler.body))
+            if skips and _catches(handler) and not _stops(script, handler):
                 yield Finding(
                     handler,
                     "a rank that fails here goes on alone: the others wait for its gradients",
                     confidence=sure,
                 )
+
+
+def _forwards(script: Script, body: cst.CSTNode) -> bool:
+    """Whether a block calls a wrapped model with a graph, whose ``backward()`` comes later."""
+    return any(
+        isinstance(one, cst.Call)
+        and script.is_wrapped(one.func)
+        and not script.control.without_grad(one)
+        for one in walk(body)
+    )
 
 
 def _averages(script: Script, loop: cst.For | cst.While) -> bool:
