@@ -51,6 +51,7 @@ from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.taint.call_graph import called
 
 _QUESTIONS = frozenset({"builtins.hasattr", "builtins.isinstance"})
 _STRIPPERS = ("torch.nn.modules.utils.consume_prefix_in_state_dict_if_present",)
@@ -67,7 +68,7 @@ def check(script: Script) -> Iterator[Finding]:
     """States of wrappers that are saved."""
     if _is_expected(script):
         return
-    for save in script.calls("torch.save"):
+    for save in _saves(script):
         for node in _saved(script, save):
             if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
                 continue
@@ -81,6 +82,26 @@ def check(script: Script) -> Iterator[Finding]:
                 )
                 message = "its keys start with 'module.': a plain model cannot load them"
                 yield Finding(node, message, fix, confidence=sure)
+
+
+def _saves(script: Script) -> list[cst.Call]:
+    """The calls that save, also by a function of the project that saves what it is given."""
+    helpers = [call for call in script.structure.all(cst.Call) if _saves_given(script, call)]
+    return [*script.calls("torch.save"), *helpers]
+
+
+def _saves_given(script: Script, call: cst.Call) -> bool:
+    for function in called(script.facts, call) if call.args else ():
+        if function.module not in script.structures:
+            continue
+        first = [*function.node.params.params[:1]]
+        more = function.node.params.star_arg
+        names = {one.name.value for one in (*first, more) if isinstance(one, cst.Param)}
+        for one in script.calls("torch.save", everywhere=True):
+            inside = script.structure_of(one).function(one) is function.node
+            if inside and one.args and _is_name(one.args[0].value):
+                return one.args[0].value.value in names
+    return False
 
 
 def _saved(script: Script, save: cst.Call) -> Iterator[cst.CSTNode]:
@@ -138,8 +159,8 @@ def _asks_whether_wrapped(script: Script, node: cst.Call) -> bool:
 
 
 def _is_expected(script: Script) -> bool:
-    """Whether something loads into a wrapped model, or takes the prefix off."""
-    if script.uses(*_STRIPPERS) or "module." in _texts(script):
+    """Whether something loads into a wrapped model, or takes the prefix off what is loaded."""
+    if script.uses(*_STRIPPERS) or any(_is_of_loading(script, one) for one in _prefixes(script)):
         return True
     return any(
         isinstance(call.func, cst.Attribute) and script.is_wrapped(call.func.value)
@@ -147,10 +168,25 @@ def _is_expected(script: Script) -> bool:
     )
 
 
-def _texts(script: Script) -> set[str]:
-    found = set()
+def _prefixes(script: Script) -> Iterator[cst.SimpleString]:
+    """The places of the text ``module.``."""
     for structure in script.structures.values():
-        for one in structure.all(cst.SimpleString):
-            text = one.evaluated_value
-            found |= {text} if isinstance(text, str) else set()
-    return found
+        yield from (x for x in structure.all(cst.SimpleString) if x.evaluated_value == "module.")
+
+
+def _is_of_loading(script: Script, text: cst.SimpleString) -> bool:
+    """Whether a text stands where states are loaded: in that function, or in one that it calls.
+
+    Keys are also told apart by this prefix where parameters are frozen, or given to groups.
+    """
+    structure = script.structure_of(text)
+    function = structure.function(text)
+    callers = script.control.callers(function) if function is not None else []
+    around = {function, *(script.structure_of(x.node).function(x.node) for x in callers)}
+    loads = [
+        *script.calls("torch.load", everywhere=True),
+        *script.method_calls("load_state_dict", everywhere=True),
+    ]
+    return any(script.structure_of(one).function(one) in around for one in loads) or (
+        function is not None and not callers
+    )
