@@ -63,7 +63,7 @@ from ddpify.understanding.libraries.runtime_names import INIT, WRAP
 from ddpify.understanding.model_structure import layers
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
-from ddpify.understanding.values import Instance, Params, deep_atoms
+from ddpify.understanding.values import Class, Instance, Params, deep_atoms
 
 _OUTSIDE = (
     "is in no wrapped model: its gradients are not averaged and its parameters differ between ranks"
@@ -129,7 +129,7 @@ def _bare_parameter(script: Script, optimizer: cst.Call) -> cst.CSTNode | None:
         return None
     made = [given.value]
     for one in script.flow.ancestry(given.value, script.module):
-        if one.location is not None and one.location[0] == "name":
+        if one.location is not None and one.location[0] in ("name", "attribute"):
             edges = script.flow.edges_into({one.location})
             made += [edge.value for edge in edges if edge.value is not None]
     return next((node for one in made for node in walk(one) if _is_parameter(script, node)), None)
@@ -140,7 +140,16 @@ def _is_parameter(script: Script, node: cst.CSTNode) -> bool:
         return False
     structure = script.structure_of(node)
     function = structure.function(node)
-    return function is None or structure.class_of(function) is None
+    owner = structure.class_of(function) if function is not None else None
+    return owner is None or not any(_may_be_module(script, base.value) for base in owner.bases)
+
+
+def _may_be_module(script: Script, base: cst.BaseExpression) -> bool:
+    """Whether a class may be a model, whose attributes are its parameters."""
+    held = script.value(base).atoms
+    names = {name for one in held if isinstance(one, Class) for name in one.library_bases()}
+    names |= script.names(base)
+    return not held or any(name.startswith("torch.nn.") for name in names)
 
 
 def _all_seen(script: Script) -> bool:
