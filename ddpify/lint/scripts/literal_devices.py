@@ -11,7 +11,7 @@ from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.libraries.object_kinds import is_loss
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.taint.sources import ANY_RANK, TOLD
-from ddpify.understanding.values import Device
+from ddpify.understanding.values import Const, Device
 
 _ACCELERATORS = ("cuda", "xpu", "npu", "hpu")
 SET_DEVICE = (
@@ -116,12 +116,22 @@ def _names_one(text: str, bare: bool) -> bool:
 
 
 def _is_setting(script: Script, node: cst.BaseExpression, bare: bool) -> bool:
-    """Whether an expression reads a setting that surely is such a name, and no option."""
+    """Whether an expression reads a setting that surely is such a name, or has it by default."""
     if not isinstance(node, (cst.Attribute, cst.Subscript)):
         return False
-    held = script.value(node).constant()
     owners = {one.type for one in script.instances(node.value)}
-    return isinstance(held, str) and _names_one(held, bare) and "argparse.Namespace" not in owners
+    if "argparse.Namespace" in owners:
+        return _is_default_of_all(script, node)
+    held = script.value(node).constant()
+    return isinstance(held, str) and _names_one(held, bare)
+
+
+def _is_default_of_all(script: Script, node: cst.BaseExpression) -> bool:
+    """``--device`` with the default ``cuda:0``: a launcher gives all ranks the same options."""
+    texts = [one.value for one in script.value(node).atoms if isinstance(one, Const)]
+    numbered = [one for one in texts if isinstance(one, str) and _names_one(one, bare=False)]
+    by_rank = script.flow.sources(node, script.owners.get(node, script.module)) & ANY_RANK
+    return bool(texts) and numbered == texts and not by_rank
 
 
 def _device_ids(script: Script, call: cst.Call) -> Iterator[cst.CSTNode]:
@@ -135,16 +145,16 @@ def _device_ids(script: Script, call: cst.Call) -> Iterator[cst.CSTNode]:
 
 
 def _knows_its_gpu(script: Script) -> bool:
-    """Whether the script says anywhere which GPU is the rank's own."""
+    """Whether anything may choose the rank's own GPU as the current one: what moves one tensor to
+    it does not.
+    """
     if script.uses(*SET_DEVICE, *_CHOOSING) or not script.uses(INIT_GROUP):
         return True  # whatever joins the group elsewhere may set the device, too
-    for call in script.calls("torch.device", INIT_GROUP, everywhere=True):
-        module = script.owners[call]
-        known = ANY_RANK if "torch.device" in script.names(call.func) else ANY_RANK - {TOLD}
-        if any(script.flow.sources(a.value, module) & known for a in call.args):
-            return True
-    return "CUDA_VISIBLE_DEVICES" in script.source.text or any(
-        script.flow.sources(a.value, script.owners[call]) & ANY_RANK
-        for call in script.method_calls("to", "cuda", everywhere=True)
+    if "CUDA_VISIBLE_DEVICES" in script.source.text:
+        return True
+    return any(
+        script.flow.sources(a.value, script.owners[call]) & (ANY_RANK - {TOLD})
+        for call in script.calls(INIT_GROUP, "torch.cuda.device", everywhere=True)
         for a in call.args
+        if a.keyword is None or a.keyword.value in ("device", "device_id")
     )
