@@ -236,7 +236,9 @@ class Reading(Understood):
     def may_be_sharded(self, loader: Instance) -> bool:
         """Whether a loader's sampler or data set may depend on the rank, as far as is seen."""
         call = loader.site
-        if self.is_sharded(loader) or not isinstance(call, cst.Call) or "**" in loader.arguments:
+        if self.is_sharded(loader) or not isinstance(call, cst.Call):
+            return True
+        if not self._are_options(call, loader.arguments.get("**")):
             return True
         for name in ("sampler", "batch_sampler"):
             held = loader.arguments.get(name, _NONE)
@@ -248,6 +250,24 @@ class Reading(Understood):
         apart = ANY_RANK | {sources.WORLD}
         chosen = [a for a in (argument(call, "dataset", 0), argument(call, "sampler", 3)) if a]
         return any(self.flow.sources(a.value, self.owners[call]) & apart for a in chosen)
+
+    def _are_options(self, call: cst.Call, given: Value | None) -> bool:
+        """Whether no sampler is in what a call is given as ``**options``: all entries are seen, or
+        they come out of a configuration, which holds no objects.
+        """
+        if given is None:
+            return True
+        starred = (one.value for one in call.args if one.star == "**")
+        read = all(isinstance(one, (cst.Attribute, cst.Subscript)) for one in starred)
+        for one in given.atoms:
+            if not isinstance(one, Instance):
+                if not read:
+                    return False
+                continue
+            entries = one.attributes if one.kind == "dict" else None
+            if entries is None or "*" in entries or entries.keys() & {"sampler", "batch_sampler"}:
+                return False
+        return bool(given.atoms) or read
 
     def _plain_sampler(self, held: Value) -> bool:
         atoms = [a for a in held.atoms if not (isinstance(a, Const) and a.value is None)]
