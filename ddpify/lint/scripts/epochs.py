@@ -30,15 +30,19 @@ def samplers_of(loader: Instance) -> Iterator[Instance]:
 def rounds(script: Script, sampler: Instance) -> tuple[cst.For | cst.Call, Loop] | None:
     """Where a training starts to go through the sampler's loader, and the loop around that.
 
-    A loop over it, in the training or in a generator that the training reads from, or ``iter()``.
+    A loop over it, in the training or in a generator that the training reads from, or ``iter()``;
+    rather one over this loader alone than a helper's, which goes over any.
     """
+    found: list[tuple[int, cst.For | cst.Call, Loop]] = []
     for one, begun in _begun(script):
-        if not any(sampler in samplers_of(loader) for loader in script.loaders_in(begun)):
+        loaders = script.loaders_in(begun)
+        if not any(sampler in samplers_of(loader) for loader in loaders):
             continue
         outer = [loop for loop in script.control.around(one) if not _once(script, loop)]
         if outer and _feeds_training(script, one, outer[0]):
-            return one, outer[0]
-    return None
+            found.append((len(loaders), one, outer[0]))
+    best = min(found, key=lambda one: one[0], default=None)
+    return best[1:] if best is not None else None
 
 
 def _begun(script: Script) -> Iterator[tuple[cst.For | cst.Call, cst.BaseExpression]]:
