@@ -24,10 +24,20 @@ def object_guards(control: Control, node: cst.CSTNode) -> list[Guard]:
     return [
         one
         for one in control.guards(node)
-        if _asks_for_object(one.test)
-        and is_set_by_rank(control, one.test)
-        and not _is_there_on_all(control, one.test)
+        if any(
+            _asks_for_object(part)
+            and is_set_by_rank(control, part)
+            and not _is_there_on_all(control, part)
+            for part in (_asked_together(one.test) if one.positive else [one.test])
+        )
     ]
+
+
+def _asked_together(test: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The parts of ``writer is not None and step % 10 == 0``, each of which has to hold."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        return [*_asked_together(test.left), *_asked_together(test.right)]
+    return [test]
 
 
 def _is_there_on_all(control: Control, test: cst.BaseExpression) -> bool:
