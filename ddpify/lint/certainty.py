@@ -25,7 +25,7 @@ from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.flow_edges import FlowEdge
 from ddpify.understanding.taint.locations import Location
-from ddpify.understanding.taint.sources import ANY_RANK
+from ddpify.understanding.taint.sources import ANY_RANK, LOCAL, TOTAL
 
 if TYPE_CHECKING:
     from ddpify.lint.registry import Finding, Rule
@@ -119,8 +119,8 @@ def runs_in_any_case(
 
 def _asks_unknown(control: Control, test: cst.BaseExpression) -> bool:
     """Whether a condition reads what nothing in sight sets, but for the default of an option."""
-    if control.asks_rank(test):
-        return False
+    if control.asks_rank(test) or control.script.labels(test) & {LOCAL, TOTAL}:
+        return False  # what a rank has seen of the data is no option
     flow = control.script.flow
     module = control.script.owners.get(test, control.script.module)
     return any(
@@ -162,12 +162,15 @@ def _is_surely_rank(control: Control, node: cst.BaseExpression, seen: set[Locati
     for one in flow.made_of.of(node, module):
         if one.location is None and one.label in ANY_RANK:
             return True
-        if one.location is not None and _holds_only_ranks(control, one.location, seen):
+        if one.location is not None and _holds_only_ranks(control, one.location, seen, one.key):
             return True
     return False
 
 
-def _holds_only_ranks(control: Control, location: Location, seen: set[Location]) -> bool:
+def _holds_only_ranks(
+    control: Control, location: Location, seen: set[Location], key: str | None = None
+) -> bool:
+    """Whether all that is put into a slot, or into an entry of it, is a rank."""
     if location in seen:
         return False
     if not control.script.flow.labels.get(location, set()) & ANY_RANK:
@@ -176,7 +179,7 @@ def _holds_only_ranks(control: Control, location: Location, seen: set[Location])
     return all(
         _sets_rank(control, edge, seen)
         for edge in control.script.flow.edges_into({location})
-        if not _is_plain(edge.value)
+        if not _is_plain(edge.value) and (key is None or edge.key in (None, key))
     )
 
 

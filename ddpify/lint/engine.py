@@ -131,7 +131,8 @@ def _settled(
             and one.subject not in known
             and not (one.single and (one.code, one.span) in known)
         }
-        found = own + [replace(one, path=path) for one in more.values()]
+        found = [_surest(one, given) for one in own]
+        found += [replace(one, path=path) for one in more.values()]
     comments = suppressions.read(text)
     kept = suppressions.apply(found, comments)
     complete = read.failure is None and not any(one.code == _CUT_SHORT for one in read.found)
@@ -141,6 +142,12 @@ def _settled(
     if cells is not None:
         kept = [_in_cell(one, cells) for one in kept]
     return Result(tuple(sorted(kept, key=by_place)), read, given)
+
+
+def _surest(own: Diagnostic, given: tuple[Diagnostic, ...]) -> Diagnostic:
+    """A finding, as sure as who calls the file makes it."""
+    same = [one.confidence for one in given if (one.code, one.span) == (own.code, own.span)]
+    return replace(own, confidence=max([own.confidence, *same])) if not own.single else own
 
 
 def _unreadable(

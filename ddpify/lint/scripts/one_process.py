@@ -324,12 +324,25 @@ def _above(control: Control, function: cst.FunctionDef | None) -> set[cst.Functi
     todo = [function]
     while todo:
         one = todo.pop()
-        for site in control.callers(one) if one is not None else ():
-            caller = control.script.structure_of(site.node).function(site.node)
+        for site in _places_of_calls(control, one) if one is not None else ():
+            caller = control.script.structure_of(site).function(site)
             if caller not in found:
                 found.add(caller)
                 todo.append(caller)
     return found
+
+
+def _places_of_calls(control: Control, function: cst.FunctionDef) -> list[cst.CSTNode]:
+    """Where a function is called; of one that no run gets to, what names it so."""
+    known = [site.node for site in control.callers(function)]
+    name = function.name.value
+    return known or [
+        call
+        for structure in control.script.structures.values()
+        for call in structure.all(cst.Call)
+        if (isinstance(call.func, cst.Attribute) and call.func.attr.value == name)
+        or (isinstance(call.func, cst.Name) and call.func.value == name)
+    ]
 
 
 def is_called_from_elsewhere(control: Control, node: cst.CSTNode) -> bool:
