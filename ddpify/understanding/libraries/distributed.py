@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import (
     REPLICATED,
@@ -110,11 +111,28 @@ def is_distributed_sampler(atom: object) -> bool:
 
 
 def splits(atom: object) -> bool:
-    """Whether a DistributedSampler gives each process a part: not with one part in all."""
+    """Whether a DistributedSampler gives each process a part: not with one part in all.
+
+    So does a sampler of the project that takes every n-th number from one that it holds.
+    """
+    if isinstance(atom, Instance) and isinstance(atom.type, Class) and _takes_every_nth(atom.type):
+        return True
     if not isinstance(atom, Instance) or not is_distributed_sampler(atom):
         return False
     parts = atom.arguments.get("num_replicas", atom.arguments.get("1", UNKNOWN))
     return parts.constant() != 1
+
+
+def _takes_every_nth(kind: Class) -> bool:
+    """``indices[self.rank : self.total : self.parts]``, in a class of samplers."""
+    if not any(name.endswith("data.Sampler") for name in kind.library_bases()):
+        return False
+    return any(
+        isinstance(one, cst.Slice)
+        and isinstance(one.step, cst.Attribute)
+        and isinstance(one.lower, cst.Attribute)
+        for one in walk(kind.node.body)
+    )
 
 
 def _wrap(name: str) -> Callable[..., Value]:

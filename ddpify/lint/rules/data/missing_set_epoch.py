@@ -78,10 +78,12 @@ from ddpify.lint.scripts.one_process import never_runs
 from ddpify.lint.scripts.repairs import at_head_of
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import is_distributed_sampler
-from ddpify.understanding.syntax import argument
-from ddpify.understanding.taint.sources import draws
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import argument, code_of
+from ddpify.understanding.taint.sources import draws, name_of
 from ddpify.understanding.values import Class, Instance, Value
 
+_SHUFFLING = frozenset({"randperm", "shuffle", "permutation"})
 _LOADER = "torch.utils.data.DataLoader"
 
 
@@ -239,7 +241,10 @@ def _shuffling(script: Script) -> list[Instance]:
 
 
 def _shuffles(sampler: Instance) -> bool:
-    """Whether the order is random, as far as the arguments say."""
+    """Whether the order is random, as far as the arguments say, or the code of the project."""
+    if isinstance(sampler.type, Class) and "__iter__" in sampler.type.scope.names:
+        calls = (one.func for one in walk(sampler.type.node.body) if isinstance(one, cst.Call))
+        return any(name_of(one).rsplit(".", 1)[-1] in _SHUFFLING for one in calls)
     given = [
         sampler.arguments[name] for name in ("shuffle", "3", "**") if name in sampler.arguments
     ]
@@ -247,8 +252,15 @@ def _shuffles(sampler: Instance) -> bool:
 
 
 def _makes_itself_known(sampler: Instance) -> bool:
-    """A class of the project may keep the epoch by itself."""
-    return isinstance(sampler.type, Class) and "__iter__" in sampler.type.scope.names
+    """A class of the project may keep the epoch by itself: not one that is to be told."""
+    if not isinstance(sampler.type, Class) or "__iter__" not in sampler.type.scope.names:
+        return False
+    return "set_epoch" not in sampler.type.scope.names or any(
+        isinstance(one, (cst.Assign, cst.AugAssign)) and "epoch" in code_of(one).split("=")[0]
+        for method in walk(sampler.type.node.body)
+        if isinstance(method, cst.FunctionDef) and method.name.value == "__iter__"
+        for one in walk(method.body)
+    )
 
 
 def _fix(script: Script, sampler: Instance, loop: Loop) -> Fix | None:
