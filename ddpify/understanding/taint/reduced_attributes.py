@@ -5,6 +5,7 @@ By the text of the method, since code that was never run has no values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 
 import libcst as cst
@@ -13,12 +14,17 @@ from ddpify.understanding.libraries.distributed import REDUCING_NAMES
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.taint import sources
 
+# What tensors and others have methods of, too: ``scores.gather(1, chosen)``.
+_OF_TENSORS = frozenset({"gather", "scatter", "reduce", "broadcast"})
+_OF_GROUPS = re.compile(r"(?i)dist|comm|group|hvd|accelerator|fabric|ddp|ddpify|dd$")
 _SETS = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.For)
 
 
 def is_reducing(call: cst.Call, known: Collection[str]) -> bool:
     """Whether a call runs a collective, or a method that is known to run one."""
-    short = sources.name_of(call.func).rsplit(".", 1)[-1]
+    owner, _, short = sources.name_of(call.func).rpartition(".")
+    if short in _OF_TENSORS and owner and not _OF_GROUPS.search(owner):
+        return short in known
     return short in REDUCING_NAMES or short in known
 
 
