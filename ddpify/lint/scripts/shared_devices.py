@@ -8,6 +8,7 @@ import libcst as cst
 
 from ddpify.lint.scripts.literal_devices import SET_DEVICE
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.sources import ANY_RANK
 
 
@@ -76,13 +77,13 @@ def _sees_its_gpu_alone(script: Script, node: cst.CSTNode) -> bool:
 def _in_other_branch(script: Script, node: cst.CSTNode) -> bool:
     """The branch for runs that are not distributed; only asking for a GPU is no excuse."""
     wrapping = {
-        (guard.statement, guard.positive)
+        (code_of(guard.test), guard.positive)
         for wrap in script.wraps
         for guard in script.control.guards(wrap.site.node)
     }
     for guard in script.control.guards(node):
-        if (guard.statement, guard.positive) in wrapping:
-            continue  # a branch that has the wrapper in it
+        if (code_of(guard.test), guard.positive) in wrapping:
+            continue  # a branch that the wrapper is in, too, or one of the same question
         text = script.code(guard.test, 200)
         if "is_available" not in text or "dist" in text:
             return True
