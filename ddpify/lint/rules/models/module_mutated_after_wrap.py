@@ -77,6 +77,7 @@ from ddpify.lint.scripts.after_wrap import events_after, is_in_training, through
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.libraries.object_kinds import is_model
+from ddpify.understanding.syntax import code_of
 
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 _ADDING = (
@@ -131,6 +132,8 @@ def _sets_layer(script: Script, node: cst.CSTNode) -> bool:
     assign = next((a for a in script.structure.up(node) if isinstance(a, cst.Assign)), None)
     if assign is None or not isinstance(node, cst.Attribute):
         return False
+    if code_of(assign.value) == code_of(node):
+        return False  # ``layer.running_mean = layer.running_mean``
     if any(is_model(one) for one in script.instances(assign.value)):
         return True
     call = assign.value

@@ -65,8 +65,13 @@ def check(script: Script) -> Iterator[Finding]:
     for wrap in script.wraps:
         if wrap.wrapper.type != DDP:
             continue
+        moved: set[str] = set()
         for call in _moves_after(script, wrap):
-            if script.owners.get(call) is script.module and _matters(script, wrap, call):
+            where = script.code(call, 200)
+            if where in moved or not _matters(script, wrap, call):
+                continue  # it is there by then
+            moved.add(where)
+            if script.owners.get(call) is script.module:
                 yield Finding(
                     call,
                     "moved or cast after DistributedDataParallel wrapped it: gradients may no"
