@@ -1,0 +1,98 @@
+"""What a project's own samplers, losses and options do is seen for what it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lint.conftest import Lint
+from tests.lint.setups import SETUPS
+
+SAMPLER = """
+class Parts(torch.utils.data.Sampler):
+    def __init__(self, data, parts, part):
+        self.data, self.parts, self.part, self.epoch = data, parts, part, 0
+
+    def __iter__(self):
+        generator = torch.Generator().manual_seed(self.epoch)
+        order = torch.randperm(len(self.data), generator=generator).tolist()
+        return iter(order[self.part :: self.parts])
+
+    def __len__(self):
+        return len(self.data) // self.parts
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+own = Parts(dataset, world_size, rank)
+for epoch in range(epochs):
+    {told}
+    for x, y in DataLoader(dataset, 8, sampler=own):
+        loss = criterion(model(x.to(device)), y.to(device))
+        {asked}
+        loss.backward()
+        optimizer.step()
+"""
+GATHERING = """
+class Chosen(nn.Module):
+    def forward(self, scores, y):
+        return -scores.gather(1, y[:, None]).mean()
+
+chosen = Chosen()
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = chosen(model(x.to(device)), y.to(device))
+        {asked}
+        loss.backward()
+        optimizer.step()
+"""
+OPTION = """
+import argparse, os
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+args = argparse.ArgumentParser().parse_args()
+args.distributed = "WORLD_SIZE" in os.environ
+local_rank = int(os.environ.get("LOCAL_RANK", 0))
+if args.distributed:
+    torch.cuda.set_device({chosen})
+    dist.init_process_group("nccl")
+model = torch.nn.Linear(2, 2).cuda()
+if args.distributed:
+    model = DistributedDataParallel(model, device_ids=[local_rank])
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model(torch.ones(2, 2).cuda()).sum().backward()
+optimizer.step()
+"""
+KEPT = """
+model.module.l1 = {layer}
+for x, y in loader:
+    criterion(model(x.to(device)), y.to(device)).backward()
+    optimizer.step()
+"""
+TOLD = "own.set_epoch(epoch)"
+ASKED = "if loss.item() > 10: break"
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "found"),
+    [
+        ("DDP102", SAMPLER.format(told="pass", asked="pass"), True),
+        ("DDP102", SAMPLER.format(told=TOLD, asked="pass"), False),
+        ("DDP402", SAMPLER.format(told=TOLD, asked=ASKED), True),
+        ("DDP402", GATHERING.format(asked=ASKED), True),
+        ("DDP402", GATHERING.format(asked="pass"), False),
+        ("DDP307", KEPT.format(layer="nn.Linear(10, 10)"), True),
+        ("DDP307", KEPT.format(layer="model.module.l1"), False),
+    ],
+)
+def test_samplers_and_losses(lint_text: Lint, code: str, text: str, found: bool) -> None:
+    codes = [one.code for one in lint_text(SETUPS["distributed"] + text, select=(code,))]
+    assert (code in codes) is found
+
+
+@pytest.mark.parametrize(("chosen", "found"), [("0", True), ("local_rank", False)])
+def test_a_gpu_under_the_option_of_the_wrapper(lint_text: Lint, chosen: str, found: bool) -> None:
+    codes = [one.code for one in lint_text(OPTION.format(chosen=chosen))]
+    assert ("DDP201" in codes) is found
