@@ -85,6 +85,7 @@ ASKED = "if loss.item() > 10: break"
         ("DDP402", GATHERING.format(asked="pass"), False),
         ("DDP307", KEPT.format(layer="nn.Linear(10, 10)"), True),
         ("DDP307", KEPT.format(layer="model.module.l1"), False),
+        ("DDP307", KEPT.format(layer="model.unseen"), False),
     ],
 )
 def test_samplers_and_losses(lint_text: Lint, code: str, text: str, found: bool) -> None:

@@ -134,7 +134,10 @@ def _sets_layer(script: Script, node: cst.CSTNode) -> bool:
         return False
     if code_of(assign.value) == code_of(node):
         return False  # ``layer.running_mean = layer.running_mean``
-    if any(is_model(one) for one in script.instances(assign.value)):
+    # Of an attribute that is not known, all that is known is the model that has it.
+    own = {x for wrap in script.wraps for x in (wrap.wrapper, *wrap.held)}
+    own |= {*script.instances(node.value)}
+    if any(is_model(one) and one not in own for one in script.instances(assign.value)):
         return True
     call = assign.value
     return isinstance(call, cst.Call) and bool(script.names(call.func) & _PARAMETERS)
