@@ -148,15 +148,12 @@ from ddpify.lint.certainty import surely_asks_rank
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.collective_calls import collective_of
-from ddpify.lint.scripts.decided import is_decided_by_own
-from ddpify.lint.scripts.picked import asks_for_any, counts_picked
+from ddpify.lint.scripts.own_decisions import is_local
 from ddpify.lint.scripts.script import Script
-from ddpify.lint.scripts.understood import ALL_COLLECTIVES
 from ddpify.lint.scripts.unseen_code import UnseenCode
-from ddpify.lint.scripts.unsharded_totals import is_own
 from ddpify.lint.scripts.updates import updated
+from ddpify.lint.scripts.ways_out import deciding, exits, goes_on_after
 from ddpify.understanding.structure import Guard, walk
-from ddpify.understanding.taint.sources import CLOCK
 
 _LEFT = "one leaves the loop, the others wait for it forever"
 _LEFT_OUT = (
@@ -165,7 +162,6 @@ _LEFT_OUT = (
 )
 _STEP = "step"
 _DRIFT = "only some ranks make the step, and the ranks' models drift apart"
-_EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "os._exit")
 
 
 @rule(
@@ -181,13 +177,13 @@ def check(script: Script) -> Iterator[Finding]:
         return
     reported: set[cst.CSTNode] = set()
     unseen = UnseenCode(script)
-    for node in _exits(script):
-        for guard in _deciding(script, node):
+    for node in exits(script):
+        for guard in deciding(script, node):
             if unseen.may_be_agreed_on(guard.test) and not script.strict:
                 continue
             if guard.test not in reported:
                 reported.add(guard.test)
-                what = _LEFT_OUT if _goes_on_after(script, node) else _LEFT
+                what = _LEFT_OUT if goes_on_after(script, node) else _LEFT
                 asked = script.code(guard.test, 40)
                 yield Finding(guard.test, f"each rank decides by its own {asked}: {what}")
     yield from _meetings(script, reported)
@@ -205,7 +201,7 @@ def _meetings(script: Script, reported: set[cst.CSTNode]) -> Iterator[Finding]:
         for guard in script.control.guards(call) if name is not None else ():
             if guard.left_early or guard.test in reported or script.control.asks_rank(guard.test):
                 continue
-            if _is_local(script, guard.test) and not _is_in_both(script, guard, name):
+            if is_local(script, guard.test) and not _is_in_both(script, guard, name):
                 reported.add(guard.test)
                 asked = script.code(guard.test, 40)
                 what = f"ranks that reach {name}() wait in it for the others forever"
@@ -259,101 +255,3 @@ def _others_leave(guard: Guard) -> bool:
     return other is not None and any(
         isinstance(one, (cst.Break, cst.Return, cst.Raise)) for one in walk(other)
     )
-
-
-def _goes_on_after(script: Script, node: cst.CSTNode) -> bool:
-    """Whether a rank leaves out one step, and takes part in the next."""
-    if isinstance(node, cst.Return):
-        return _leaves_out_a_step(script, node)
-    return isinstance(node, cst.Continue)
-
-
-def _exits(script: Script) -> Iterator[cst.CSTNode]:
-    yield from script.structure.all(cst.Break, cst.Continue, cst.Return)
-    for node in [*script.structure.all(cst.Raise), *script.calls(*_EXITS)]:
-        if script.control.in_try(node) or not _ends_the_job(node):
-            yield node
-
-
-def _ends_the_job(node: cst.CSTNode) -> bool:
-    """Whether a rank fails: its launcher then stops the others. An exit without a code does not."""
-    if not isinstance(node, cst.Call):
-        return True
-    given = [one.value for one in node.args]
-    return bool(given) and not (isinstance(given[0], cst.Integer) and given[0].value == "0")
-
-
-def _deciding(script: Script, node: cst.CSTNode) -> Iterator[Guard]:
-    """Conditions on local values between a way out and the training loop that it leaves."""
-    if isinstance(node, cst.Return) and _leaves_out_a_step(script, node):
-        own = (g for g in script.control.guards(node) if not g.left_early)
-        yield from (g for g in own if _decides_apart(script, g.test))
-        return
-    loops = [loop for loop in script.structure.loops(node) if script.trains(loop)]
-    if isinstance(node, cst.Break):
-        loops = [x for x in script.structure.loops(node)[:1] if x in loops or _goes_on(script, x)]
-    if not loops or (isinstance(node, cst.Continue) and not _leaves_out_steps(script, node)):
-        return
-    order = script.structure.order
-    for guard in script.control.guards(node):
-        inside = order[guard.statement] > order[loops[-1]] and not guard.left_early
-        if inside and _decides_apart(script, guard.test):
-            yield guard
-
-
-def _decides_apart(script: Script, test: cst.BaseExpression) -> bool:
-    """Whether the answer is a rank's own, and not by its number."""
-    return _is_local(script, test) and not script.control.asks_rank(test)
-
-
-def _leaves_out_a_step(script: Script, node: cst.Return) -> bool:
-    """Whether a function of one step, which a loop calls, ends before its ``backward()``."""
-    structure = script.structure
-    function = structure.function(node)
-    if function is None or any(script.trains(loop) for loop in structure.loops(node)):
-        return False
-    order = structure.order
-    after = [
-        one
-        for one in script.facts.backwards
-        if one in order and structure.function(one) is function and order[one] > order[node]
-    ]
-    return any(not structure.loops(one) for one in after) and any(
-        script.trains(loop) for loop in script.control.around(after[0])
-    )
-
-
-def _leaves_out_steps(script: Script, node: cst.Continue) -> bool:
-    """Whether ranks meet in what stands between a ``continue`` and the end of its loop."""
-    order = script.structure.order
-    return any(
-        one in script.facts.backwards
-        or (
-            isinstance(one, cst.Call)
-            and bool(script.is_wrapped(one.func) or script.names(one.func) & ALL_COLLECTIVES)
-        )
-        for loop in script.structure.loops(node)[:1]
-        for one in script.reached(loop.body)
-        if order.get(one, order[node] + 1) > order[node]
-    )
-
-
-def _is_local(script: Script, test: cst.BaseExpression) -> bool:
-    """Whether the answer is this rank's own: of its part of the data, or of its clock."""
-    if CLOCK in script.labels(test):
-        return True
-    if not script.has_runtime:
-        own = is_own(script, test) and not asks_for_any(script, test)
-        return own or counts_picked(script, test) or is_decided_by_own(script, test)
-    read = {part.node for part in script.parts}
-    return any(node in read for node in walk(test))
-
-
-def decides(script: Script, node: cst.CSTNode) -> bool:
-    """Whether an expression stands in a condition that this rule reports."""
-    above = {node, *script.structure.up(node)}
-    return any(guard.test in above for one in _exits(script) for guard in _deciding(script, one))
-
-
-def _goes_on(script: Script, loop: cst.CSTNode) -> bool:
-    return bool(script.collectives(loop))

@@ -56,7 +56,6 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.rules.synchronisation.rank_local_control_flow import decides
 from ddpify.lint.scripts.displays import displayed
 from ddpify.lint.scripts.meters import Meters
 from ddpify.lint.scripts.partial_reads import reduce_part
@@ -67,6 +66,7 @@ from ddpify.lint.scripts.sure_parts import is_surely_own
 from ddpify.lint.scripts.targets import targets
 from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.lint.scripts.unsharded_totals import sees_all_data
+from ddpify.lint.scripts.ways_out import decides
 from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.taint.reaching_definitions import reaching_definition
 from ddpify.understanding.taint.sources import ANY_RANK, LOCAL, TOTAL

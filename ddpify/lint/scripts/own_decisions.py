@@ -1,0 +1,28 @@
+"""Conditions whose answer is a rank's own: of its part of the data, or of its clock."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.lint.scripts.decided import is_decided_by_own
+from ddpify.lint.scripts.picked import asks_for_any, counts_picked
+from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.unsharded_totals import is_own
+from ddpify.understanding.structure import walk
+from ddpify.understanding.taint.sources import CLOCK
+
+
+def is_local(script: Script, test: cst.BaseExpression) -> bool:
+    """Whether the answer is this rank's own: of its part of the data, or of its clock."""
+    if CLOCK in script.labels(test):
+        return True
+    if not script.has_runtime:
+        own = is_own(script, test) and not asks_for_any(script, test)
+        return own or counts_picked(script, test) or is_decided_by_own(script, test)
+    read = {part.node for part in script.parts}
+    return any(node in read for node in walk(test))
+
+
+def decides_apart(script: Script, test: cst.BaseExpression) -> bool:
+    """Whether the answer is a rank's own, and not by its number."""
+    return is_local(script, test) and not script.control.asks_rank(test)

@@ -1,0 +1,97 @@
+"""Ways out of a training loop, or of one of its steps, and the conditions that decide them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.scripts.own_decisions import decides_apart
+from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.understood import ALL_COLLECTIVES
+from ddpify.understanding.structure import Guard
+
+_EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "os._exit")
+
+
+def exits(script: Script) -> Iterator[cst.CSTNode]:
+    """Statements that leave a loop, or the process without failing for all."""
+    yield from script.structure.all(cst.Break, cst.Continue, cst.Return)
+    for node in [*script.structure.all(cst.Raise), *script.calls(*_EXITS)]:
+        if script.control.in_try(node) or not _ends_the_job(node):
+            yield node
+
+
+def _ends_the_job(node: cst.CSTNode) -> bool:
+    """Whether a rank fails: its launcher then stops the others. An exit without a code does not."""
+    if not isinstance(node, cst.Call):
+        return True
+    given = [one.value for one in node.args]
+    return bool(given) and not (isinstance(given[0], cst.Integer) and given[0].value == "0")
+
+
+def deciding(script: Script, node: cst.CSTNode) -> Iterator[Guard]:
+    """Conditions on local values between a way out and the training loop that it leaves."""
+    if isinstance(node, cst.Return) and _leaves_out_a_step(script, node):
+        own = (g for g in script.control.guards(node) if not g.left_early)
+        yield from (g for g in own if decides_apart(script, g.test))
+        return
+    loops = [loop for loop in script.structure.loops(node) if script.trains(loop)]
+    if isinstance(node, cst.Break):
+        loops = [x for x in script.structure.loops(node)[:1] if x in loops or _goes_on(script, x)]
+    if not loops or (isinstance(node, cst.Continue) and not _leaves_out_steps(script, node)):
+        return
+    order = script.structure.order
+    for guard in script.control.guards(node):
+        inside = order[guard.statement] > order[loops[-1]] and not guard.left_early
+        if inside and decides_apart(script, guard.test):
+            yield guard
+
+
+def decides(script: Script, node: cst.CSTNode) -> bool:
+    """Whether an expression stands in a condition that decides a way out for each rank alone."""
+    above = {node, *script.structure.up(node)}
+    return any(guard.test in above for one in exits(script) for guard in deciding(script, one))
+
+
+def goes_on_after(script: Script, node: cst.CSTNode) -> bool:
+    """Whether a rank leaves out one step, and takes part in the next."""
+    if isinstance(node, cst.Return):
+        return _leaves_out_a_step(script, node)
+    return isinstance(node, cst.Continue)
+
+
+def _leaves_out_a_step(script: Script, node: cst.Return) -> bool:
+    """Whether a function of one step, which a loop calls, ends before its ``backward()``."""
+    structure = script.structure
+    function = structure.function(node)
+    if function is None or any(script.trains(loop) for loop in structure.loops(node)):
+        return False
+    order = structure.order
+    after = [
+        one
+        for one in script.facts.backwards
+        if one in order and structure.function(one) is function and order[one] > order[node]
+    ]
+    return any(not structure.loops(one) for one in after) and any(
+        script.trains(loop) for loop in script.control.around(after[0])
+    )
+
+
+def _leaves_out_steps(script: Script, node: cst.Continue) -> bool:
+    """Whether ranks meet in what stands between a ``continue`` and the end of its loop."""
+    order = script.structure.order
+    return any(
+        one in script.facts.backwards
+        or (
+            isinstance(one, cst.Call)
+            and bool(script.is_wrapped(one.func) or script.names(one.func) & ALL_COLLECTIVES)
+        )
+        for loop in script.structure.loops(node)[:1]
+        for one in script.reached(loop.body)
+        if order.get(one, order[node] + 1) > order[node]
+    )
+
+
+def _goes_on(script: Script, loop: cst.CSTNode) -> bool:
+    return bool(script.collectives(loop))
