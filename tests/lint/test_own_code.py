@@ -97,3 +97,31 @@ def test_samplers_and_losses(lint_text: Lint, code: str, text: str, found: bool)
 def test_a_gpu_under_the_option_of_the_wrapper(lint_text: Lint, chosen: str, found: bool) -> None:
     codes = [one.code for one in lint_text(OPTION.format(chosen=chosen))]
     assert ("DDP201" in codes) is found
+
+
+CONFIGURED = """
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+class Trainer:
+    def __init__(self, cfg, loader):
+        self.cfg, self.loader = cfg, loader
+        self.model = DistributedDataParallel(
+            torch.nn.Linear(2, 2).to(cfg.rank), device_ids=[cfg.rank]
+        )
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def run(self, cfg):
+        for x in self.loader:
+            self.model(x).sum().backward()
+            self.optimizer.step()
+        if {asked}:
+            dist.barrier()
+"""
+
+
+@pytest.mark.parametrize(("asked", "found"), [("cfg.rank == 0", True), ("cfg.epochs == 0", False)])
+def test_what_a_wrapper_is_told_is_a_rank(lint_text: Lint, asked: str, found: bool) -> None:
+    codes = [one.code for one in lint_text(CONFIGURED.format(asked=asked), select=("DDP401",))]
+    assert ("DDP401" in codes) is found

@@ -93,6 +93,7 @@ class Flow:
         self._global_ranks = self._ranks_of_all(told["rank"], spawned, computed)
         self.solve()
         self._label_told(told["rank"], TOLD, ANY_RANK)
+        self._label_told(told["gpu"], TOLD, ANY_RANK)
         self._label_told(told["world_size"], WORLD, {WORLD})
 
     # ------------------------------------------------------------------ questions

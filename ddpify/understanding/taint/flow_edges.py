@@ -10,6 +10,7 @@ import libcst as cst
 
 from ddpify.understanding.libraries import command_line_options
 from ddpify.understanding.libraries.distributed import (
+    DDP,
     IN_PLACE,
     INIT_GROUP,
     REDUCING,
@@ -26,11 +27,13 @@ from ddpify.understanding.taint.spawning import spawned_arguments, spawned_ranks
 from ddpify.understanding.taint.taken_apart import elements
 from ddpify.understanding.values import (
     Bound,
+    Device,
     Function,
     Instance,
     value,
 )
 
+_GPUS = "device_ids"
 _KEEPERS = frozenset("append extend add update insert put appendleft".split())
 
 
@@ -71,8 +74,8 @@ class Collector:
         self.copied: list[
             tuple[set[Location], set[Location]]
         ] = []  # from the second into the first
-        # What the process group is told to be the rank, and the number of ranks.
-        self.told: dict[str, set[Location]] = {"rank": set(), "world_size": set()}
+        # What a group is told to be the rank, and the number of ranks; a wrapper, its GPU.
+        self.told: dict[str, set[Location]] = {"rank": set(), "world_size": set(), "gpu": set()}
         self.spawned: list[FlowEdge] = []  # what gives started processes their number
         self.computed_ranks: list[Dependency] = []  # what the group's rank is made of
 
@@ -281,12 +284,24 @@ class Collector:
                     made = self.dependencies.of(one.value, self.module)
                     told |= {d.location for d in made if d.location and d.node is one.value}
                     self.computed_ranks += made if told is self.told["rank"] else []
+        if DDP in names:
+            self._tell_gpu(node)
         for parameter in spawned_ranks(self.facts, self.structure, node, names):
             source = [Dependency(label=sources.RANK), Dependency(label=sources.SPAWNED)]
             self.spawned.append(FlowEdge([parameter], source, node))
             self.edges.append(self.spawned[-1])
         for parameter, passed_on in spawned_arguments(self.facts, node, names):
             self.edge([parameter], passed_on, node)
+
+    def _tell_gpu(self, node: cst.Call) -> None:
+        """``device_ids=[x]`` of a wrapper: each rank has one of its own."""
+        given = next((a.value for a in node.args if a.keyword and a.keyword.value == _GPUS), None)
+        ones = elements(given) if given is not None else None
+        for one in ones if ones is not None and len(ones) == 1 else ():
+            held = self.facts.values.get(one, value()).atoms
+            if not any(isinstance(atom, Device) for atom in held):
+                made = self.dependencies.of(one, self.module)
+                self.told["gpu"] |= {d.location for d in made if d.location and d.node is one}
 
     def _named(self, node: cst.BaseExpression) -> set[Location]:
         """All slots of a name: what it is in a block, it is after the block, too."""
