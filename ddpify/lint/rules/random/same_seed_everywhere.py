@@ -2,7 +2,7 @@
 
 ## What it does
 Looks for seeds that are the same on every rank, in scripts whose training draws for each sample:
-dropout, noise, random masks.
+dropout, noise, random masks, the crops of torchvision. Of several seeds the last one counts.
 
 ## Why is this bad
 Sample 0 of every rank gets the same dropout mask and the same noise. The global batch has N times

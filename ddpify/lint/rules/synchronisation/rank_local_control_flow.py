@@ -3,7 +3,7 @@
 ## What it does
 Looks for `break`, `return` and the like in training loops under a condition on what only this rank
 has seen: its loss, its metric, its clock, or how many of its samples it picks; and for those that
-rank 0 alone reaches.
+rank 0 alone reaches. A collective or an optimizer's step under such a condition counts, too.
 
 ## Why is this bad
 One rank stops and the others go on to the next collective, which waits for it: the job hangs.
