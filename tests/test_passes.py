@@ -107,8 +107,19 @@ while True:
     kept.append(loss)  # late
     x, y = next(batches)
 """
+IN_A_COLLECTION = """
+def losses():
+    for x, y in loader:
+        yield {"loss": mse_loss(model(x), y)}
+found = losses()
+for x, y in loader:
+    last = {}
+    for one in found:
+        print(last.get("loss"))  # late
+        last["loss"] = one["loss"]
+"""
 LATE = [IN_AN_ATTRIBUTE, IN_A_NAME, BEHIND_A_BRANCH, IN_THE_TEST_OF_A_LOOP, IN_A_CLOSURE]
-LATE += [IN_A_GLOBAL, OF_A_RECURSION, BEFORE_NEXT, OLDER_THAN_THE_BATCH]
+LATE += [IN_A_COLLECTION, IN_A_GLOBAL, OF_A_RECURSION, BEFORE_NEXT, OLDER_THAN_THE_BATCH]
 
 # Each reads, of what a round before has left, running totals alone: and those to add to them.
 A_TOTAL = """
@@ -204,6 +215,33 @@ for x, y in loader:
     print(loss(model(x), y))
 """
 MODULES = [A_MODULE_WITH_DEFAULTS, A_LOSS_WITH_DEFAULTS]
+
+# What these hold of batches' numbers, or of layers, no earlier line looks into.
+NUMBERS_IN_A_LIST = """
+losses = []
+for epoch in range(3):
+    for x, y in loader:
+        losses.append(mse_loss(model(x), y).item())
+"""
+NUMBERS_IN_AN_ATTRIBUTE = """
+class Log:
+    def __init__(self):
+        self.numbers = {}
+log = Log()
+for x, y in loader:
+    log.numbers["loss"] = mse_loss(model(x), y).item()
+"""
+LAYERS_IN_A_LIST = """
+def made(layers):
+    parts = []
+    for _ in range(layers):
+        parts.append(torch.nn.Linear(3, 3))
+    return torch.nn.Sequential(*parts)
+net = made(3)
+for x, y in loader:
+    mse_loss(net(x), y).backward()
+"""
+COLLECTIONS = [NUMBERS_IN_A_LIST, NUMBERS_IN_AN_ATTRIBUTE, LAYERS_IN_A_LIST]
 
 # One place makes two objects that are not told apart, the second after the first is used.
 IN_AN_ARGUMENT = """
@@ -340,8 +378,8 @@ def test_one_pass_does_where_nothing_comes_late() -> None:
     assert run.passes == 1
 
 
-@pytest.mark.parametrize("text", [*TOTALS, *MODULES])
-def test_one_pass_does_for_totals_and_modules(text: str) -> None:
+@pytest.mark.parametrize("text", [*TOTALS, *MODULES, *COLLECTIONS])
+def test_one_pass_does_for_totals_modules_and_collections(text: str) -> None:
     assert counted(text).passes == 1
 
 
@@ -369,7 +407,16 @@ def test_tuples_get_no_longer_with_each_pass(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [*LATE, *IN_ITSELF, *TOTALS, *NO_MERE_TOTALS, *MODULES, IN_AN_ARGUMENT, IN_UNCALLED_CODE],
+    [
+        *LATE,
+        *IN_ITSELF,
+        *TOTALS,
+        *NO_MERE_TOTALS,
+        *MODULES,
+        *COLLECTIONS,
+        IN_AN_ARGUMENT,
+        IN_UNCALLED_CODE,
+    ],
 )
 def test_another_pass_finds_what_came_late(text: str) -> None:
     finds_the_same(counted(text))

@@ -21,6 +21,7 @@ from ddpify.understanding.batching import (
     current_batch,
     earlier_samples,
     handmade_batches,
+    held_parts,
 )
 from ddpify.understanding.budget import Exhausted
 from ddpify.understanding.choices import Choices
@@ -69,11 +70,18 @@ class Interpreter(RunState):
         """Interpret the entry, and code that nothing calls, until nothing comes out differently."""
         for _ in range(_PASSES):
             self.one_pass()
-            if not (
-                self.reads_change or criteria.outdated(self) or self.modes.outdated(self.facts)
-            ):
+            if not self._is_outdated():
                 break
         return self.facts
+
+    def _is_outdated(self) -> bool:
+        """Whether anything that this pass has read, or answered, would be something else now."""
+        return (
+            self.reads_change
+            or criteria.outdated(self)
+            or held_parts.outdated(self)
+            or self.modes.outdated(self.facts)
+        )
 
     def one_pass(self) -> None:
         """Interpret all of it once, with what the passes before have left."""
@@ -86,6 +94,7 @@ class Interpreter(RunState):
         self.current_loaders = frozenset()
         self.modes.answers.clear()
         self.criteria.clear()
+        self.without_parts.clear()
         self.facts = self.facts.followed()
         self.running_entry = True
         for entry in self.project.entries:

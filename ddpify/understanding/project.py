@@ -36,6 +36,8 @@ class ModuleFile:
         self.editable = editable
         self.parsed = parsed if parsed is not None else Parsed(source.module, source.text)
         self.tree: cst.Module = self.parsed.tree
+        # Of tensors, by the expressions that make them: as far as these alone tell it.
+        self.dimensions: dict[cst.BaseExpression, int] = {}
 
     @cached_property
     def path(self) -> Path:

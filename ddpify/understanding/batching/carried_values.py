@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import libcst as cst
 
 from ddpify.understanding import uses
+from ddpify.understanding.batching import held_parts
 from ddpify.understanding.liveness import reads, taken_over
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import children
@@ -39,8 +40,12 @@ _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED, Placement.COUNT
 
 def read(run: RunState, owner: Instance, key: str, held: Value) -> Value:
     """What an object holds under a key, with parts of an earlier batch marked as such."""
+    if (owner, key) in run.written or not any(frame.loops for frame in run.frames):
+        return held  # of this batch: what it holds makes no difference, and is not looked into
+    if not held_parts.may_be_in(run, held):
+        return held
     local = any(isinstance(a, Data) and a.placement.local for a in deep_atoms(held))
-    if not local or (owner, key) in run.written or not run.in_batch_loop():
+    if not local or not run.in_batch_loop():
         return held
     if any(map(_is_part, held.atoms)):
         _note(run, (owner, key))
@@ -102,8 +107,16 @@ def _is_part(atom: Atom) -> TypeGuard[Data]:
 
 def assigned(run: RunState, target: cst.Name, shown: cst.BaseExpression, new: Value) -> None:
     """A name gets a value that a later round may read before it gets the next."""
+    if not _may_be_carried(run, target.value):
+        return  # what the value holds makes no difference: it is not looked into
     if any(map(_is_part, deep_atoms(new))) and run.in_batch_loop() and _is_carried(run, target):
         _demand(run, shown, target.value)
+
+
+def _may_be_carried(run: RunState, name: str) -> bool:
+    """Whether a later round of any loop may read a name before it sets it."""
+    scope, loops = run.frame.scope, run.frame.loops
+    return name in scope.shared or any(name in taken_over(loop.node) for loop in loops)
 
 
 def _is_carried(run: RunState, target: cst.Name) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import carried_values, joint_loaders
+from ddpify.understanding.batching import carried_values, held_parts, joint_loaders
 from ddpify.understanding.facts import LateUse
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Atom, Data, Instance, Scope, Tup, Value, deep_atoms, value
@@ -36,7 +36,9 @@ def passed(run: RunState, sources: frozenset[Instance], batch: Value) -> None:
     places: Places = frozenset(one.place for one in sources)
     for scope in _scopes(run):
         for name, held in scope.names.items():
-            if _may_hold_parts(held) and any(map(_is_part, _held_in(held))):
+            if not _may_hold_parts(held) or not held_parts.may_be_in(run, held):
+                continue
+            if any(map(_is_part, _held_in(held))):
                 scope.names[name] = _of_the_past(run, held, places)
 
 

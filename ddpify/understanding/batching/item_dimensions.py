@@ -51,7 +51,10 @@ def parts_of_samples(loader: Instance) -> int:
 
 def of_expression(node: cst.BaseExpression, module: ModuleFile) -> int:
     """The dimensions of a tensor by the expression that makes it; 0 where they are not known."""
-    return _of(node, module, None, _DEEPEST)
+    known = module.dimensions
+    if node not in known:
+        known[node] = _of(node, module, None, _DEEPEST)
+    return known[node]
 
 
 def _of_loader(loader: Instance, position: int) -> int:

@@ -52,6 +52,7 @@ class State(Code):
         self.no_grad = 0
         self.modes = Modes()
         self.criteria: set[tuple[Instance, bool]] = set()  # modules, and whether they are some
+        self.without_parts: set[Value] = set()  # what was asked for parts of a batch, and held none
         self.training: bool | None = None  # the mode of the model in progress, where it is known
         self.all_replicated = 0  # inside of so many blocks where every rank holds all rows
         self.running_entry = False  # and not code that nothing calls

@@ -125,8 +125,13 @@ class Instance(Container):
 
     @property
     def elements(self) -> Value:
-        """All that the container may hold: joined again only where it has come to hold more."""
+        """All that the container may hold."""
         self._read.add(_ATTRIBUTES)
+        return self.held_so_far
+
+    @property
+    def held_so_far(self) -> Value:
+        """The same, joined again only where it has come to hold more. It notes no reading."""
         if self._elements is None or self._elements[0] != self.growth:
             self._elements = self.growth, join(*self._attributes.values())
         return self._elements[1]
