@@ -6,7 +6,6 @@ import libcst as cst
 
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import Wrap
-from ddpify.understanding.model_structure import layers
 from ddpify.understanding.values import Instance
 
 
@@ -31,19 +30,15 @@ def _of_its_parts(script: Script, wrap: Wrap, model: Instance, kind: str) -> lis
     """Places where something happens to a part of a model that was wrapped before: in a training
     loop, or below the wrapper in the same function.
     """
-    nodes = [
-        event.site.node
-        for part in layers(model)
-        if part is not model
-        for event in script.events(part, kind)
-    ]
+    nodes = script.events_of_parts(model, kind)
     around = set(script.control.around(wrap.site.node))
-    return [
+    late = {
         node
-        for node in nodes
+        for node in set(nodes)  # a method's place is that of all the parts that have it
         if _follows(script, wrap, node)
         or any(script.trains(loop) for loop in script.control.around(node) if loop not in around)
-    ]
+    }
+    return [node for node in nodes if node in late]
 
 
 def _follows(script: Script, wrap: Wrap, node: cst.CSTNode) -> bool:

@@ -15,10 +15,12 @@ from ddpify.lint.scripts.partial_reads import Part
 from ddpify.lint.scripts.positions import Positions
 from ddpify.lint.scripts.sharded_values import Reading
 from ddpify.understanding.libraries.distributed import REDUCING
+from ddpify.understanding.model_structure import layers
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.call_graph import called, initialisers
-from ddpify.understanding.values import Instance
+from ddpify.understanding.taint.locations import Location
+from ddpify.understanding.values import Instance, Params
 
 # What is known of the file that is read, not of all files together.
 _OF_THE_FILE = ("structure", "works_on_parts", "parts", "steps")
@@ -92,6 +94,14 @@ class Script(Reading):
 
     def trains(self, node: cst.CSTNode) -> bool:
         """Whether a block reaches ``backward()``, where a graph is recorded."""
+        return self._is_training(node)
+
+    @cached_property
+    def _is_training(self) -> Callable[[cst.CSTNode], bool]:
+        """The same; found out once for each block, since many rules ask about the same loops."""
+        return cache(self._reaches_backward)
+
+    def _reaches_backward(self, node: cst.CSTNode) -> bool:
         return any(one in self.facts.backwards or self._calls_training(one) for one in walk(node))
 
     def _calls_training(self, node: cst.CSTNode) -> bool:
@@ -105,6 +115,25 @@ class Script(Reading):
     def _may_train(self) -> Callable[[cst.CSTNode], bool]:
         """Whether a function reaches ``backward()`` in any way; found out once for each."""
         return cache(super().trains)
+
+    @cached_property
+    def events_of_parts(self) -> Callable[[Instance, str], list[cst.CSTNode]]:
+        """The places where something of a kind happens to parts of a model, found out once."""
+        return cache(self._events_of_parts)
+
+    def _events_of_parts(self, model: Instance, kind: str) -> list[cst.CSTNode]:
+        parts = [part for part in layers(model) if part is not model]
+        return [event.site.node for part in parts for event in self.events(part, kind)]
+
+    @cached_property
+    def parameters_in_loops(self) -> set[Location]:
+        """What loops over the parameters of a model give to their names."""
+        return {
+            location
+            for edge in self.flow.edges
+            if isinstance(edge.node, cst.For) and any(self.value(edge.node.target).of(Params))
+            for location in edge.targets
+        }
 
     @cached_property
     def training_loaders(self) -> list[Instance]:

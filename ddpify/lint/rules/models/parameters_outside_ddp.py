@@ -213,9 +213,11 @@ def _averages_by_hand(script: Script) -> bool:
         if _reads_gradients(script, call):
             return True
         for given in call.args:
-            if "grad" in script.code(given.value, 200) or script.flow.locations(
-                given.value, script.owners[call]
-            ) & _parameter_locations(script):
+            if (
+                "grad" in script.code(given.value, 200)
+                or script.flow.locations(given.value, script.owners[call])
+                & script.parameters_in_loops
+            ):
                 return True
     return False
 
@@ -229,16 +231,6 @@ def _reads_gradients(script: Script, call: cst.Call) -> bool:
     return around is not None and any(
         isinstance(one, cst.Attribute) and one.attr.value == "grad" for one in walk(around.body)
     )
-
-
-def _parameter_locations(script: Script) -> set[object]:
-    loops = [m for m in script.flow.edges if isinstance(m.node, cst.For)]
-    return {
-        location
-        for edge in loops
-        if any(isinstance(a, Params) for a in script.value(edge.node.target).atoms)  # type: ignore[attr-defined]
-        for location in edge.targets
-    }
 
 
 def _name(model: Instance) -> str:
