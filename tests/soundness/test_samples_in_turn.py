@@ -36,6 +36,18 @@ WRITTEN = (
     "d, last = torch.zeros_like(out), 0\nfor i in range(len(out)):\n"
     "    last = 0.5 * last + out[i]\n    d[i] = last\nloss = loss + d.pow(2).mean()"
 )
+# Draws in turn, from generators that all ranks share.
+DRAWN = [
+    "w = torch.zeros_like(out)\nfor i in range(len(out)):\n    w[i] = torch.rand(4)\n"
+    "loss = loss + (w * out).mean()",
+    "w = torch.stack([torch.empty(4).normal_(0, 0.1 * n) for n in range(len(out))])\n"
+    "loss = loss + (w * out).mean()",
+    "np.random.seed(3)\nfor i in range(len(out)):\n    if np.random.rand() < 0.5:\n"
+    "        loss = loss + out[i].pow(2).mean()",
+    "np.random.seed(3)\nj = np.random.choice(len(out))\nloss = loss + out[j].pow(2).mean()",
+    "np.random.seed(3)\nj = torch.tensor([np.random.randint(len(out)) for _ in range(len(out))])\n"
+    "loss = loss + F.mse_loss(model(inputs[j]), targets)",
+]
 PARTED = [
     "h = torch.cat([c - c.mean(0) for c in h.chunk(2)])",
     "d = []\nfor c in h.split(2):\n    d.append(c.softmax(0))\nh = torch.cat(d, 0)",
@@ -80,6 +92,13 @@ def test_so_they_do_in_a_forward(trial: Trial, name: str) -> None:
 
 @pytest.mark.parametrize("lines", [*REORDERED, WRITTEN])
 def test_lists_in_another_order_get_all_samples(trial: Trial, lines: str) -> None:
+    assert_same(trial, "loop", lines)
+
+
+@pytest.mark.parametrize("lines", DRAWN)
+def test_draws_for_one_sample_after_another_are_those_of_all_samples(
+    trial: Trial, lines: str
+) -> None:
     assert_same(trial, "loop", lines)
 
 

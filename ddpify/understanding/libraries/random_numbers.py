@@ -197,11 +197,13 @@ def _positions(run: RunState, node: cst.Call, name: str) -> Value | None:
     limits, sizes = plain[:first], [*plain[first : first + 1], *named]
     counted = [n for n in limits if any(d.placement is Placement.COUNT for d in run.seen(n).data)]
     totals = [n for n in limits if any(_is_total(a) for a in run.seen(n).atoms)]
-    if name not in _PICKING or not sizes or not (counted or totals):
+    if name not in _PICKING or not (counted or (sizes and totals)):
         return None
     if run.frames_forward() and not run.module.editable:
         return None
     shared_in_forward(run, node)
+    if not sizes:  # randint(len(x)) is one number
+        return _among_all(run, counted, Number())
     lengths = [part for size in sizes for part in parts_in(run, size, 0, 0)]
     counts = [d for n in counted for d in run.seen(n).data]
     run.facts.sizes.shape_uses.update(
@@ -212,9 +214,14 @@ def _positions(run: RunState, node: cst.Call, name: str) -> Value | None:
         shown = [*counted, *(part.node for part in lengths)]
         run.facts.random.orders.setdefault(node, Draw(run.site(node), counts=shown))
         return value(replace(counts[0].placed(Placement.SHARD), form=Layout.PERMUTATION))
-    for limit in counted:
+    return _among_all(run, counted, Data(Placement.REPLICATE, form=Layout.GATHERED))
+
+
+def _among_all(run: RunState, limits: list[cst.BaseExpression], made: Atom) -> Value:
+    """What is drawn below limits that count a rank's rows: below those of all ranks."""
+    for limit in limits:
         run.demand(limit, run.seen(limit), uses.ROWS_OF_ALL)
-    return value(Data(Placement.REPLICATE, form=Layout.GATHERED))
+    return value(made)
 
 
 def shared_in_forward(run: RunState, node: cst.CSTNode) -> None:
@@ -278,7 +285,12 @@ def _draws_in_a_round(run: RunState, node: cst.BaseExpression, *, shared: bool) 
     """A draw for one sample each, from a generator that ranks share even in forwards or not."""
     alone = run.frames_forward() and not shared  # in a stream of the rank's own
     if run.rows_taken and not alone and not run.collating:
-        _refuse(run, node, run.rows_taken[-1])
+        rows = run.rows_taken[-1]
+        # What the rounds are counted by: each rank draws for all samples, in their order.
+        for site in rows.definition_sites:
+            run.demand(site, run.seen(site), uses.ROWS_OF_ALL)
+        if not rows.definition_sites:
+            _refuse(run, node, rows)
 
 
 def _is_generator(atom: object) -> bool:

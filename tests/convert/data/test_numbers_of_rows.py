@@ -234,10 +234,12 @@ def test_what_a_forward_goes_by_of_its_batch_is_of_all_ranks(
     assert found == ([expected] if expected else [])
 
 
-def test_a_forward_that_draws_with_numpy_row_by_row_is_refused(tmp_path: Path) -> None:
+def test_a_forward_draws_row_by_row_for_all_ranks_from_a_generator_they_share(
+    tmp_path: Path,
+) -> None:
     lines = "keep = [np.random.rand(4) for _ in range(len(x))]\nx = x * torch.tensor(keep)"
-    with pytest.raises(DdpifyError, match="a random draw"):
-        convert_text(tmp_path, _forward(lines))
+    converted = convert_text(tmp_path, _forward(lines))
+    assert "np.random.rand(4) for _ in range(dd.global_batch_size(x))" in converted.data.decode()
     converted = convert_text(tmp_path, _forward(lines.replace("np.random", "torch")))
     assert "torch.rand(4) for _ in range(len(x))" in converted.data.decode()
 

@@ -166,14 +166,6 @@ def test_a_module_that_is_not_wrapped(tmp_path: Path) -> None:
         ("torch.distributions.Normal(a, 1.0).sample()", "a random draw reads samples"),
         ("torch.tensor([random.random() for _ in a])[:, None]", "a random draw reads samples"),
         (
-            "torch.tensor([random.random() for _ in range(len(a))])[:, None]",
-            "a random draw reads samples",
-        ),
-        (
-            "torch.stack([torch.empty(4).normal_(0, 0.1 * n) for n in range(len(a))])",
-            "a random draw reads samples",
-        ),
-        (
             "torch.stack([generator.normal(size=4) for _ in a])",
             "a random draw reads samples",
         ),
