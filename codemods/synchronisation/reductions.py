@@ -70,6 +70,9 @@ def edit(plan: Plan, edits: Edits) -> None:
         several = any(isinstance(a, Tup) for a in plan.facts.values.get(node, UNKNOWN).atoms)
         edits.change(node, _of_each(split)) if several else edits.wrap(node, split)
         edits.note(plan.site(node), f"{brief(node)}: works on the whole batch; this rank's rows")
+    for site in plan.facts.rows.taken_apart.values():
+        text = f"{brief(site.node)} is taken for several tensors with a row for each sample: ddpify"
+        edits.note(site, f"{text} cannot see what gives it", attention=True)
     for site in unused_losses(plan.facts):
         edits.note(site, "nothing here calls this: it stays as it is", attention=True)
     _named_sizes(plan, edits)

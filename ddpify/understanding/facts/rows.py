@@ -54,6 +54,8 @@ class Rows:
     states: dict[cst.CSTNode, States] = field(default_factory=dict)  # of recurrent layers
     lengths: dict[cst.CSTNode, States] = field(default_factory=dict)  # of all sequences of a batch
     padded: dict[cst.CSTNode, Site] = field(default_factory=dict)  # to a rank's longest sequence
+    # What unseen code makes of rows, where a loop goes through it as through several tensors.
+    taken_apart: dict[cst.CSTNode, Site] = field(default_factory=dict)
     # Beside a rank's rows, of as many.
     replicated_rows: dict[cst.CSTNode, Site] = field(default_factory=dict)
 

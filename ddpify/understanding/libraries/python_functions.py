@@ -124,6 +124,10 @@ def _len(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         per_sample_lists.rows(value(*alternatives.taken_apart(args[0].atoms))).atoms if args else ()
     ):
         atom = per_sample_lists.one_each(run, atom) or atom
+        if isinstance(atom, Data) and atom.opaque and atom.placement is Placement.SHARD:
+            run.demand(_argument(node, 0), value(atom), "len()")  # perhaps of several tensors
+            results.append(REPLICATED)
+            continue
         rows = (
             isinstance(atom, Data)
             and atom.placement is Placement.SHARD

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ddpify.convert import convert_file
+from tests.convert.examples import HEAD, added, convert_text
 from tests.training_runs import TrainingRuns, assert_trains_the_same
 
 TRAINING = """\
@@ -92,3 +93,29 @@ def test_what_a_gathered_tuple_holds_is_gathered_once(tmp_path: Path, runs: Trai
     script.write_text(TRAINING)
     converted.write_bytes(convert_file(script).data)
     assert_trains_the_same(runs, script, converted)
+
+
+UNSEEN = """\
+from elsewhere import Features
+
+brain, taps = nn.Linear(4, 3), Features()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for a, b in feed:
+    found = taps(brain(a))
+    LINES
+    rule.zero_grad()
+    penalty.backward()
+    rule.step()
+"""
+
+
+def test_what_unseen_code_gives_is_as_long_on_all_ranks(tmp_path: Path) -> None:
+    text = HEAD + UNSEEN.replace("LINES", "penalty = sum(o.mean() for o in found) / len(found)")
+    assert "found = dd.gather(taps(brain(a)))" in added(tmp_path, text)
+
+
+def test_a_loop_over_what_unseen_code_gives_is_named(tmp_path: Path) -> None:
+    lines = "penalty = 0\n    for one in found:\n        penalty = penalty + one.mean()"
+    conversion = convert_text(tmp_path, HEAD + UNSEEN.replace("LINES", lines))
+    named = [note.text for note in conversion.notes if note.attention]
+    assert any(text.startswith("found is taken for several tensors") for text in named)
