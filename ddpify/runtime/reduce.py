@@ -156,9 +156,9 @@ def sum(x: Any, *, on_rows: bool = False, of: object = None, lazy: bool = False)
     share = shared_as(of)
     if share is None or x is None:
         return x
-    if _is_complex(x):
-        return _by_parts(lambda parts: sum(parts, on_rows=on_rows, of=of), x)
     factor = 0 if share.ghost else 1
+    if _is_complex(x):
+        return _by_parts(lambda parts: _summed(parts, factor, on_rows), x)
     if isinstance(x, torch.Tensor):
         return _summed(x, factor, on_rows, lazy)
     if _is_numpy_array(x):
