@@ -10,7 +10,7 @@ import re
 import tokenize
 from itertools import pairwise
 
-_OLD, _NEW = "async", "non_blocking"
+OLD, NEW = "async", "non_blocking"
 # What Python says of statements that it once had, and what those look like where it says nothing.
 _SAID = re.compile(
     "Missing parentheses in call to|leading zeros in decimal"
@@ -30,17 +30,22 @@ def without_async(text: str) -> tuple[str, tuple[int, ...]]:
 
     text: of a script, which Python refuses to compile. Text and line endings else stay.
     """
-    try:
-        tokens = list(tokenize.generate_tokens(io.StringIO(text, newline="").readline))
-    except (tokenize.TokenError, SyntaxError):
-        return text, ()
-    places = [
-        one.start
-        for one, following in pairwise(tokens)
-        if one.string == _OLD and following.string == "="
-    ]
+    places = async_places(text)
     lines = text.splitlines(keepends=True)
     for row, column in reversed(places):
         line = lines[row - 1]
-        lines[row - 1] = line[:column] + _NEW + line[column + len(_OLD) :]
+        lines[row - 1] = line[:column] + NEW + line[column + len(OLD) :]
     return "".join(lines), tuple(sorted({row for row, _ in places}))
+
+
+def async_places(text: str) -> list[tuple[int, int]]:
+    """Where a text has ``async=``: lines from 1, columns from 0; none where it has no tokens."""
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text, newline="").readline))
+    except (tokenize.TokenError, SyntaxError):
+        return []
+    return [
+        one.start
+        for one, following in pairwise(tokens)
+        if one.string == OLD and following.string == "="
+    ]

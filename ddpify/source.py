@@ -98,13 +98,13 @@ def read_source(path: str | os.PathLike[str]) -> Source:
     try:
         return source_from_bytes(data, shown)
     except DdpifyError as error:
-        source = _without_async(data, shown) if b"async" in data else None
+        source = source_without_async(data, shown) if b"async" in data else None
         if source is None:
             raise error
         return source
 
 
-def _without_async(data: bytes, path: str) -> Source | None:
+def source_without_async(data: bytes, path: str) -> Source | None:
     """A script that Python compiles without ``async=``; None where there is something else."""
     written = _decoded(data, path)
     text, lines = without_async(written.text)

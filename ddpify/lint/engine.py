@@ -11,10 +11,11 @@ from ddpify.errors import DdpifyError
 from ddpify.lint import suppressions
 from ddpify.lint.checking import NOTHING, Read, read_by_rules
 from ddpify.lint.config import Settings
-from ddpify.lint.diagnostics import Diagnostic, Severity, Span, by_place
+from ddpify.lint.diagnostics import Diagnostic, by_place
 from ddpify.lint.files import notebooks
 from ddpify.lint.files.document import LAUNCH, NOTEBOOK, Document
 from ddpify.lint.files.relevance import files_without_training
+from ddpify.lint.unreadable import unreadable
 from ddpify.records import record
 from ddpify.source import source_from_bytes
 from ddpify.stack import roomy
@@ -69,7 +70,7 @@ def _syntax(document: Document, codes: set[str]) -> list[Diagnostic]:
     try:
         source_from_bytes(document.data, document.path)
     except DdpifyError as error:
-        return _unreadable(document, error, codes)
+        return unreadable(document, document.data, error, codes)
     return []
 
 
@@ -86,17 +87,17 @@ def _lint_python(
     given: tuple[Diagnostic, ...] | None,
 ) -> Result:
     cells: notebooks.Cells | None = None
+    data = document.data
     try:
-        data = document.data
         if document.kind == NOTEBOOK:
             text, cells = notebooks.join(data)
             data = text.encode()
         source = source_from_bytes(data, document.path)
         read = read_by_rules(source, document.project, settings, codes)
     except DdpifyError as error:
-        return Result(tuple(_unreadable(document, error, codes, cells)))
+        return Result(tuple(unreadable(document, data, error, codes, cells)))
     except ValueError as error:
-        return Result(tuple(_unreadable(document, DdpifyError(str(error)), codes)))
+        return Result(tuple(unreadable(document, data, DdpifyError(str(error)), codes)))
     return _settled(document.path, source.text, read, codes, given, cells)
 
 
@@ -140,7 +141,7 @@ def _settled(
         idle = suppressions.unused(path, text, comments, codes - {"DDP001"})
         kept += suppressions.apply(idle, [])
     if cells is not None:
-        kept = [_in_cell(one, cells) for one in kept]
+        kept = [notebooks.in_cell(one, cells) for one in kept]
     return Result(tuple(sorted(kept, key=by_place)), read, given)
 
 
@@ -148,21 +149,3 @@ def _surest(own: Diagnostic, given: tuple[Diagnostic, ...]) -> Diagnostic:
     """A finding, as sure as who calls the file makes it."""
     same = [one.confidence for one in given if (one.code, one.span) == (own.code, own.span)]
     return replace(own, confidence=max([own.confidence, *same])) if not own.single else own
-
-
-def _unreadable(
-    document: Document, error: DdpifyError, codes: set[str], cells: notebooks.Cells | None = None
-) -> list[Diagnostic]:
-    if "DDP000" not in codes:
-        return []
-    line, column = error.line or 1, error.column or 1
-    span = Span(line, column, line, column + 1)
-    message = error.message.removeprefix("syntax error: ")
-    found = Diagnostic(document.path, span, "DDP000", "syntax-error", message, Severity.CRASH)
-    return [_in_cell(found, cells) if cells is not None else found]
-
-
-def _in_cell(found: Diagnostic, cells: notebooks.Cells) -> Diagnostic:
-    """A finding in a notebook; the edits of its fix are those of the joined script."""
-    cell, span = cells.locate(found.span)
-    return replace(found, cell=cell, span=span)

@@ -15,7 +15,8 @@ SECTIONS = (
     "When not to follow it", "References",
 )  # fmt: skip
 _ENGINE_PAGES = {
-    "DDP000": "The file cannot be read as Python; the other files are linted all the same.",
+    "DDP000": "The file cannot be read as Python; the other files are linted all the same. "
+    "`--fix` renames an argument called `async`.",
     "DDP001": "A `# ddpify: ignore` comment that silences nothing. `--fix` removes it.",
     "DDP004": "Understanding the file took too many steps, or went too deep: not all rules ran.",
 }

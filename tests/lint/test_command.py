@@ -429,3 +429,23 @@ def test_plain_command_lines_mean_the_same_to_typer(
 )
 def test_other_command_lines_are_left_to_typer(line: str) -> None:
     assert lint_options.read(line.split()) is None
+
+
+def test_async_as_an_argument_is_found_and_mended(tmp_path: Path, ddpify: Ddpify) -> None:
+    script = tmp_path / "old.py"
+    script.write_text("import torch\n\nx = torch.ones(2)\ny, z = x.cuda(async=True), x.cpu()\n")
+    done = ddpify("lint", script)
+    assert done.code == 1
+    assert "DDP000" in done.stdout
+    assert "old.py:4:15" in done.stdout
+    ddpify("lint", "--fix", script)
+    assert "y, z = x.cuda(non_blocking=True), x.cpu()\n" in script.read_text()
+
+
+def test_what_is_no_python_without_async_has_one_finding(tmp_path: Path, ddpify: Ddpify) -> None:
+    script = tmp_path / "old.py"
+    script.write_text("import torch\nx = torch.ones(2).cuda(async=True)\nprint 'x'\n")
+    done = ddpify("lint", "--output-format", "concise", script)
+    assert done.stdout.count("DDP000") == 1
+    assert ddpify("lint", "--fix", script).code == 1
+    assert "async=True" in script.read_text()

@@ -6,11 +6,12 @@ import json
 import re
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 from ddpify.errors import DdpifyError
-from ddpify.lint.diagnostics import Span
+from ddpify.lint.diagnostics import Diagnostic, Span
 from ddpify.records import record
 
 _FUTURE = re.compile(r"^from __future__ import .*$")  # later cells may have it too
@@ -185,3 +186,9 @@ def _is_python(text: str) -> bool:
     except (SyntaxError, ValueError):
         return False
     return True
+
+
+def in_cell(found: Diagnostic, cells: Cells) -> Diagnostic:
+    """A finding in a notebook; the edits of its fix are those of the joined script."""
+    cell, span = cells.locate(found.span)
+    return replace(found, cell=cell, span=span)
