@@ -45,6 +45,7 @@ IN_NODES = [
           "if args.rank == 0:\n", "if args.rank % gpus == 0:\n"),
     Plant("a sampler's rank in the node", "DDP104", "train.py", "rank=args.rank)\n    o",
           "rank=gpu)\n    o"),
+    Plant("a sampler of rank 0", "DDP104", "train.py", "rank=args.rank)\n    o", "rank=0)\n    o"),
     Plant("a GPU of the rank of all nodes", "DDP203", "train.py", "device_ids=[gpu]",
           "device_ids=[args.rank]"),
     Plant("options without a sampler", "DDP101", "train.py", "sampler=sampler, **o",

@@ -342,3 +342,9 @@ sampler = """
     for key, found in (('settings["first"]', ["DDP101"]), ('settings["world_rank"]', [])):
         given = text.replace("sampler = ", made.replace("KEY", key), 1)
         assert [one.code for one in lint_text(given, select=("DDP101",))] == found
+
+
+def test_a_forward_by_its_name_is_a_call_of_the_wrapper(lint_text: Lint) -> None:
+    text = SETUPS["distributed"].replace(", sampler=sampler", ", shuffle=True")
+    text += STEP.replace("model(x)", "model.forward(x)")
+    assert [one.code for one in lint_text(text, select=("DDP101",))] == ["DDP101"]

@@ -227,14 +227,20 @@ def _calls_wrapped(script: Script, loop: cst.For) -> bool:
     """Whether a loop calls a wrapped model, or past its wrapper what that holds."""
     held = {model for wrap in script.wraps for model in wrap.held}
     return any(
-        isinstance(one, cst.Call)
-        and (
-            script.may_be_wrapped(one.func)
-            or through_wrapper(script, one.func) is not None
-            or not held.isdisjoint(script.instances(one.func))
-        )
+        script.may_be_wrapped(called_model)
+        or through_wrapper(script, called_model) is not None
+        or not held.isdisjoint(script.instances(called_model))
         for one in script.reached(loop.body)
+        if isinstance(one, cst.Call)
+        for called_model in [_without_forward(one.func)]
     )
+
+
+def _without_forward(callee: cst.BaseExpression) -> cst.BaseExpression:
+    """The model of ``model.forward(x)``, which is a call of it as ``model(x)`` is."""
+    if isinstance(callee, cst.Attribute) and callee.attr.value == "forward":
+        return callee.value
+    return callee
 
 
 def _draws_apart(script: Script, loader: Instance) -> bool:

@@ -2,11 +2,11 @@
 
 ## What it does
 Looks for `DistributedSampler(rank=...)` with a local rank, and `num_replicas=...` with the number
-of GPUs of the node or a literal.
+of GPUs of the node or a literal. In a training on several ranks, a literal rank is found as well.
 
 ## Why is this bad
 On several nodes, ranks of different nodes read the same part of the data, and other parts are
-never read.
+never read. With a literal rank, all ranks read one part.
 
 ## Example
 ```python
@@ -41,6 +41,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.datasets import samplers
 from ddpify.lint.scripts.group_state import is_joined
 from ddpify.lint.scripts.repairs import drop_argument, spelled
 from ddpify.lint.scripts.script import Script
@@ -58,11 +59,14 @@ from ddpify.understanding.taint.sources import LOCAL_RANK, RANK, SPAWNED, WORLD
     fixes="safe",
 )
 def check(script: Script) -> Iterator[Finding]:
-    """Samplers with a local rank or a node's number of GPUs."""
+    """Samplers with a local rank, a node's number of GPUs, or a literal rank."""
     for call in script.calls(SAMPLER, "torch.utils.data.DistributedSampler"):
         ranks = argument(call, "rank", 2)
         if ranks is not None and isinstance(ranks.value, cst.Integer):
-            continue  # one certain part, whoever asks for it
+            if _feeds_all_ranks(script, call):
+                message = f"every rank trains on the part of rank {script.code(ranks.value, 40)}"
+                yield Finding(ranks, message, _fix(script, call, ranks))
+            continue  # else one certain part, whoever asks for it
         for one in (argument(call, "num_replicas", 1), ranks):
             if (
                 one is None
@@ -78,6 +82,14 @@ def check(script: Script) -> Iterator[Finding]:
                 " same data and miss the rest",
                 _fix(script, call, one),
             )
+
+
+def _feeds_all_ranks(script: Script, call: cst.Call) -> bool:
+    """Whether all ranks train on what a sampler chooses, and average their gradients."""
+    if not script.averages or script.control.on_some_ranks(call):
+        return False
+    used = {one for loader in script.training_loaders for one in samplers(loader)}
+    return any(one in used for one in script.instances(call))
 
 
 def _gives_all_ranks(script: Script, ranks: cst.Arg | None) -> bool:
