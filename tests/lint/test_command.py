@@ -449,3 +449,21 @@ def test_what_is_no_python_without_async_has_one_finding(tmp_path: Path, ddpify:
     assert done.stdout.count("DDP000") == 1
     assert ddpify("lint", "--fix", script).code == 1
     assert "async=True" in script.read_text()
+
+
+def test_a_training_whose_backward_a_package_calls(tmp_path: Path, ddpify: Ddpify) -> None:
+    (tmp_path / "engine.py").write_text(
+        "import torch\n\n\ndef train(model, batches, optimizer, scaler):\n"
+        "    for x in batches:\n        scaler(model(x).mean(), optimizer)\n"
+        "        if torch.distributed.get_rank() == 0:\n            torch.distributed.barrier()\n"
+    )
+    (tmp_path / "main.py").write_text(
+        "import torch\nfrom scaling import Scaler\nfrom engine import train\n\n\ndef main():\n"
+        "    torch.distributed.init_process_group('gloo')\n"
+        "    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))\n"
+        "    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "    train(model, [torch.ones(3, 2)], optimizer, Scaler())\n\n\n"
+        "if __name__ == '__main__':\n    main()\n"
+    )
+    done = ddpify("lint", "--output-format", "concise", tmp_path)
+    assert "engine.py:8:13: DDP401" in done.stdout

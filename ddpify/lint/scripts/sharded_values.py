@@ -63,10 +63,11 @@ class Reading(Understood):
     def starts_training(self) -> bool:
         """Whether a training runs when the file does, also in functions of other files.
 
-        What a file's guarded part does with its functions is not always seen.
+        What a file's guarded part does with its functions is not always seen. A package may call
+        ``backward()``; a model is in a wrapper to be trained.
         """
         return bool(self.facts.gradients.reached_backwards) or (
-            self.is_whole_program and self._trains
+            self.is_whole_program and (self._trains or bool(self.wraps))
         )
 
     @cached_property
