@@ -26,6 +26,8 @@ def resolve(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -
     trained = any(loader.site in plan.choices.trained for loader in demand.data.loaders)
     if demand.data.found_in and demand.data.placement not in _NUMBERS_OF_ROWS:
         return _find_in_all(plan, demand, trained=trained)
+    if demand.reader == uses.ONE_PLACEMENT:
+        return _place_alike(plan, demand, trained=trained)
     editable = _editable(demand, plan.project)
     if demand.data.counting and len(editable) == len(demand.data.counting):
         for node in editable:
@@ -83,6 +85,16 @@ def _find_in_all(plan: Plan, demand: Demand, *, trained: bool) -> bool:
     for mask in demand.data.found_in:
         plan.record(Reduction(mask, "gather"))
     return True
+
+
+def _place_alike(plan: Plan, demand: Demand, *, trained: bool) -> bool:
+    """Gather a rank's rows where they got their names, before those of all ranks may come."""
+    apart = demand.site.node not in demand.data.names and demand.data.form not in _NEVER_GATHERED
+    if apart and gathering.gather_names(plan, demand):
+        return True
+    if not trained:
+        replicate(plan, demand)
+    return not trained
 
 
 def _divided_apart(plan: Plan, nodes: list[cst.BaseExpression]) -> list[cst.BaseExpression]:

@@ -8,7 +8,17 @@ import libcst as cst
 
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import UNKNOWN, Atom, Data, Number, Tup, Value, join, value
+from ddpify.understanding.values import (
+    NO_ROWS,
+    UNKNOWN,
+    Atom,
+    Data,
+    Number,
+    Tup,
+    Value,
+    join,
+    value,
+)
 
 _NAMED = (Placement.MEAN, Placement.SUM)  # reduced where they get a name
 
@@ -24,6 +34,24 @@ def defined_at(atom: Atom, node: cst.BaseExpression) -> Atom:
     if isinstance(atom, Data) and (atom.placement in _NAMED or atom.opaque):
         return replace(atom, definition_sites=frozenset({node}))
     return atom
+
+
+def rows_named(part: Value, node: cst.BaseExpression) -> Value:
+    """The same value, whose rows can be gathered at this expression."""
+    rows = (isinstance(a, Data) and a.placement is Placement.SHARD for a in part.atoms)
+    atoms = zip(part.atoms, rows, strict=True)
+    return value(*(defined_at(a, node) if named else a for a, named in atoms))
+
+
+def half_gathered(result: Value) -> list[Data]:
+    """A rank's rows where those of all ranks may come instead: a branch, or a call, decides which.
+
+    What meets them can suit only one of the two.
+    """
+    held = [a for a in result.atoms if isinstance(a, Data)]
+    if not any(a.form is Layout.GATHERED and a.placement is Placement.REPLICATE for a in held):
+        return []
+    return [a for a in held if a.placement is Placement.SHARD and a.dim != NO_ROWS]
 
 
 def given_as(result: Value, node: cst.BaseExpression) -> Value:

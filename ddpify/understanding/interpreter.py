@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import libcst as cst
 
 from ddpify.stack import roomy
-from ddpify.understanding import definition_sites
+from ddpify.understanding import definition_sites, uses
 from ddpify.understanding.arguments import local_data
 from ddpify.understanding.batching import (
     carried_values,
@@ -183,7 +183,21 @@ class Interpreter(RunState):
             result = own_rows(result, choices.split[node])
         if choices.reduced and node in choices.reduced:
             result = self.reduce(node, result)
+        if len(result.atoms) > 1 and not self.frames_forward():
+            result = self._of_one_placement(node, result)
         self.latest[node] = result = self.facts.record(node, result)
+        return result
+
+    def _of_one_placement(self, node: cst.BaseExpression, result: Value) -> Value:
+        """Ask for the rows of all ranks where these or a rank's own may come.
+
+        What a model makes is no longer told apart where it is called.
+        """
+        rows = definition_sites.half_gathered(result)
+        if rows and node in self.facts.forwards.sharded_calls:
+            result = definition_sites.rows_named(result, node)
+            rows = definition_sites.half_gathered(result)
+        self.demand(node, value(*rows), uses.ONE_PLACEMENT)
         return result
 
     def default(self, node: cst.BaseExpression) -> Value:

@@ -137,6 +137,13 @@ IN_FORWARD = [
     "r = F.instance_norm(h[:, None])\nh = h * ((h - r) ** 2).mean()",
 ]
 
+OF_ONE_PLACEMENT = [
+    "if epoch == 0:\n    noise = inputs * 0.5\nelse:\n    noise = inputs.cumsum(0)\n"
+    "loss = F.mse_loss(model(inputs + noise), targets)",
+    "def f(x, n=None):\n    if n is None:\n        return x * 0.5\n    return x.cumsum(0)\n"
+    "noise = f(inputs) if epoch == 0 else f(inputs, 1)\nloss = loss + (out * noise).mean()",
+    "for n in (inputs * 0.5, inputs.cumsum(0)):\n    loss = loss + F.mse_loss(n * out, targets)",
+]
 LEFT_OUT = [
     "keep = [s for s in samples if s[2] != 3] or samples\n"
     "inputs, targets, labels = (torch.stack(part) for part in zip(*keep))",
@@ -155,6 +162,7 @@ IN_COLLATE = [
 FORMS = [
     *(("loop", lines) for lines in (*IN_LOOP, *ROWS_IN_OTHER_LAYOUTS, *BESIDE_ALL)),
     *(("loop", lines) for lines in (*MATCHED, *SOME_OR_PAIRS, *AS_LONG_AS_THE_BATCH)),
+    *(("loop", lines) for lines in OF_ONE_PLACEMENT),
     *(("forward", lines) for lines in (*IN_FORWARD, *COUNTED_IN_FORWARD, *VIEWED_IN_FORWARD)),
     *(("collate", lines) for lines in (*IN_COLLATE, *LEFT_OUT)),
 ]

@@ -32,7 +32,6 @@ from ddpify.understanding.values import (
     UNKNOWN,
     Bound,
     Class,
-    Data,
     Function,
     Instance,
     Number,
@@ -143,11 +142,8 @@ def _named_parts(run: RunState, result: Value, node: cst.Tuple) -> Value:
 
 
 def _rows_named(part: Value, node: cst.BaseExpression) -> Value:
-    if isinstance(node, cst.Name) or not part.data:
-        return part
-    rows = (isinstance(a, Data) and a.placement is Placement.SHARD for a in part.atoms)
-    atoms = zip(part.atoms, rows, strict=True)
-    return value(*(definition_sites.defined_at(a, node) if named else a for a, named in atoms))
+    named = isinstance(node, cst.Name) or not part.data
+    return part if named else definition_sites.rows_named(part, node)
 
 
 def defined(
@@ -158,7 +154,7 @@ def defined(
         return result
     if isinstance(node, cst.IfExp) and len({data.placement for data in result.data}) > 1:
         return definition_sites.given_as(result, node)  # each is reduced in its own branch
-    if definition_sites.are_apart(result):
+    if definition_sites.are_apart(result) or definition_sites.half_gathered(result):
         return result
     atoms = [definition_sites.defined_at(a, node) for a in result.atoms]
     return join(value(*atoms))

@@ -185,6 +185,9 @@ def _conditional(run: RunState, node: cst.IfExp) -> Value:
             definition_sites.given_as(body, node.body),
             definition_sites.given_as(other, node.orelse),
         )
+    if expected is None and definition_sites.half_gathered(join(body, other)):
+        body = definition_sites.rows_named(body, node.body)
+        other = definition_sites.rows_named(other, node.orelse)
     return join(body, other) if expected is None else body if expected else other
 
 
