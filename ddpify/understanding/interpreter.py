@@ -181,10 +181,10 @@ class Interpreter(RunState):
             result = handmade_batches.split(self, node, result)
         if choices.split and node in choices.split:
             result = own_rows(result, choices.split[node])
-        if choices.reduced and node in choices.reduced:
-            result = self.reduce(node, result)
         if len(result.atoms) > 1 and not self.frames_forward():
             result = self._of_one_placement(node, result)
+        if choices.reduced and node in choices.reduced:
+            result = self.reduce(node, result)
         self.latest[node] = result = self.facts.record(node, result)
         return result
 
