@@ -22,6 +22,7 @@ AN_INDEX = "an index"
 A_DRAW = "a random draw"  # for so many rows
 PAIRS = "a computation on pairs of samples"  # which couples rows in a model's forward
 ONE_PLACEMENT = "a value that is all samples' in another case"  # another branch, call or round
+PERHAPS_SAMPLES = "a loop over samples, or over several tensors"  # of unseen code
 ALL_ROWS = "a computation on the whole batch"  # which a rank's rows meet there
 A_TABLE = "a table or a counter that its samples fill"  # one after another
 A_CONDITION = "a condition"

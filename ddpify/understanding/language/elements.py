@@ -248,7 +248,10 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
         if atom.form is Layout.GATHERED and not atom.dim and run.frames_forward():
             return value(atom.placed(Placement.REPLICATE))  # one of the samples of all ranks
         if atom.form in SEVERAL_TENSORS or atom.opaque:
-            if atom.form not in SEVERAL_TENSORS and atom.placement is Placement.SHARD:
+            unseen = atom.form not in SEVERAL_TENSORS and atom.placement is Placement.SHARD
+            if unseen and not run.frames_forward():
+                run.demand(node, value(atom), uses.PERHAPS_SAMPLES)
+            elif unseen:
                 run.facts.rows.taken_apart[node] = run.site(node)
             return value(atom)  # a container of rows, as far as is known
         if atom.dim > 0 and atom.placement is Placement.SHARD:
