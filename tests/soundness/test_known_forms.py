@@ -152,6 +152,12 @@ LEFT_OUT = [
     "by_label = {int(s[2]): s for s in samples}\n"
     "inputs, targets, labels = (torch.stack(part) for part in zip(*by_label.values()))",
 ]
+PUT_BACK = [
+    "inputs, targets, labels = torch.utils.data.default_collate([samples[0], *samples])",
+    "xs = [s[0] for s in samples]\nxs.insert(0, xs.pop())\ninputs = torch.stack(xs)",
+    "samples.append(samples[0])\n"
+    "inputs, targets, labels = torch.utils.data.default_collate(samples)",
+]
 IN_COLLATE = [
     "r = inputs[len(inputs) // 2]",
     "r = torch.stack([inputs[i] @ targets[i] for i in range(len(inputs))]).mean()",
@@ -164,7 +170,7 @@ FORMS = [
     *(("loop", lines) for lines in (*MATCHED, *SOME_OR_PAIRS, *AS_LONG_AS_THE_BATCH)),
     *(("loop", lines) for lines in OF_ONE_PLACEMENT),
     *(("forward", lines) for lines in (*IN_FORWARD, *COUNTED_IN_FORWARD, *VIEWED_IN_FORWARD)),
-    *(("collate", lines) for lines in (*IN_COLLATE, *LEFT_OUT)),
+    *(("collate", lines) for lines in (*IN_COLLATE, *LEFT_OUT, *PUT_BACK)),
 ]
 
 

@@ -16,6 +16,7 @@ from ddpify.understanding.batching import (
     persistent_state,
     ragged_samples,
     sample_tables,
+    samples_by_place,
 )
 from ddpify.understanding.language import (
     accumulated_rows,
@@ -166,6 +167,8 @@ def augmented(run: RunState, node: cst.AugAssign) -> None:
     operator = OPERATORS.get(type(node.operator), "?")
     result = _accumulated(run, node, operator, old, new)
     picked_views.change(run, old, [node.value])
+    for held in old.data:
+        samples_by_place.changed(run, node, held, "extend")
     begun = [loop.assigned.copy() for loop in run.frame.loops]
     assign(run, node.target, result)
     for loop, names in zip(run.frame.loops, begun, strict=True):
@@ -286,4 +289,6 @@ def _assign_item(run: RunState, target: cst.Subscript, new: Value) -> None:
     for atom in owner.of(Instance):
         assert isinstance(atom, Instance)
         kept = run.keeps_from_batch(atom, target, new) if picked else new
+        if atom.type == "list":
+            samples_by_place.put_into_list(run, target, new)
         run.put(atom, key, kept)

@@ -11,7 +11,7 @@ import libcst as cst
 
 from ddpify.understanding import definition_sites, narrowing, uses
 from ddpify.understanding.arithmetic import one_tensor, tensor_pairs
-from ddpify.understanding.batching import persistent_state
+from ddpify.understanding.batching import persistent_state, samples_by_place
 from ddpify.understanding.language import (
     assignments,
     attributes,
@@ -207,6 +207,7 @@ def _holding(
 ) -> Instance:
     made = run.instance(node, run.module, "list")
     for key, item in held:
+        samples_by_place.put_into_list(run, node, item)
         run.put(made, key, item)
     return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -14,6 +15,7 @@ from ddpify.understanding.batching import (
     per_sample_lists,
     ragged_samples,
     sample_tables,
+    samples_by_place,
 )
 from ddpify.understanding.libraries.instances import generator
 from ddpify.understanding.values import (
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _READING = frozenset("items get values keys copy index count".split())
+_TAKING_OUT = frozenset("pop popleft remove".split())
 _REORDERING = frozenset("clear reverse rotate".split())
 
 
@@ -43,6 +46,8 @@ def of_container(  # type: ignore[no-untyped-def]
     if name in _REORDERING:
         atom.each = False  # the samples of one rank, in another order, are not those of all
         collating_order.taken_apart(run, node, atom)
+    if atom.type == "list":
+        _of_samples(run, node, atom, name, args)
     if name in per_sample_lists.GROWING:
         atom.each = (
             name == "append" and per_sample_lists.is_filled_from_each(run, node, atom)
@@ -76,6 +81,16 @@ def of_container(  # type: ignore[no-untyped-def]
     elif name == "sort" and isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         run.demand_held(node.func.value, value(atom), f"{name}()")
     return REPLICATED
+
+
+def _of_samples(
+    run: RunState, node: cst.BaseExpression, listed: Instance, name: str, args: Sequence[Value]
+) -> None:
+    """Note that a list takes a sample by its place, or that one is taken out of it."""
+    if name in _TAKING_OUT:
+        collating_order.taken_apart(run, node, listed)
+    for item in args if name in per_sample_lists.GROWING else ():
+        samples_by_place.put_into_list(run, node, item)
 
 
 def _take(  # type: ignore[no-untyped-def]

@@ -9,6 +9,7 @@ import libcst as cst
 from ddpify.understanding import mapping_classes, uses
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import picked_views
+from ddpify.understanding.batching import samples_by_place
 from ddpify.understanding.libraries import (
     autograd_functions,
     command_line_options,
@@ -66,6 +67,7 @@ def call_method(
         if known and isinstance(atom, Number):
             continue  # what else may come here is the same kind of object, as far as is known
         if isinstance(atom, Data):
+            samples_by_place.changed(run, node, atom, name)
             results.append(of_tensor(run, node, atom, name, args, kwargs))
         elif isinstance(atom, ReplicatedTensor):
             results.append(of_batch(run, node, atom, method.name, args, kwargs))
