@@ -185,7 +185,8 @@ def _kept(one: Operation) -> Value:
     form = Layout.TENSOR if repeated else kept_form(data)
     if data.form is Layout.ORDER and one.name in _SAME_ELEMENTS:
         form = data.form
-    return value(replace(data, definition_sites=data.counting, form=form))
+    several = data.several or (one.name == "repeat_interleave" and data.dim == 0)
+    return value(replace(data, definition_sites=data.counting, form=form, several=several))
 
 
 _RULES: tuple[Callable[[Operation], Value | None], ...] = (

@@ -276,7 +276,7 @@ def _index(run: RunState, node: cst.Subscript, atom: Data) -> Data:
         if kind == "index" and (
             isinstance(index.constant(), int) or loop_indices.is_counter(run, part_)
         ):
-            atom = replace(atom, dim=atom.dim - 1)  # that dimension is gone
+            atom = replace(atom, dim=atom.dim - 1, several=False)  # that dimension is gone
         else:
             dim += 1
     return _all_rows(run, node, atom)
@@ -346,7 +346,9 @@ def _index_rows(
     if kind == "whole":
         return _all_rows(run, node, atom)
     counts = bounds.counted(run, node)
-    if counts and not bounds.begins_later(run, part_):
+    if atom.several and atom.dim == 0 and atom.form is not Layout.INTERLEAVED:
+        bounds.count_sizes(run, bounds.of_slices(node))  # the first rows are not the first samples'
+    elif counts and not bounds.begins_later(run, part_):
         loaders = _loaders_within(run, part_, atom, counts[0])
         return replace(atom, definition_sites=frozenset(), form=Layout.TENSOR, loaders=loaders)
     cut = batch_cuts.cut(run, node, atom, part_)

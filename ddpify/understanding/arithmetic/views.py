@@ -28,13 +28,23 @@ def reshaped(
     A view that does suits the rows of the whole batch, which could be gathered before: at
     ``operand``. A model's forward makes it of those.
     """
-    made = _reshaped(run, name, data, rest, operand)
+    made = _with_several(_reshaped(run, name, data, rest, operand), name, data, rest)
     within = run.frames_forward() and run.module.editable and not run.collating
     if within and not all(_keeps_rows(one) for one in made.data):
         run.demand(operand, value(data), uses.A_STATISTIC)
         whole = replace(data.placed(Placement.REPLICATE), form=Layout.GATHERED)
         return value(replace(whole, flat=True, opaque=True))
     return made
+
+
+def _with_several(made: Value, name: str, data: Data, rest: Sequence[Value]) -> Value:
+    """What a view made, which may have laid out several rows of each sample one after the other."""
+    sizes = sizes_of(rest) if name in _BY_SIZES else []
+    whole = not sizes and (not rest or rest[0].constant() in (0, ...))  # flatten()
+    parts = bool(sizes) and not _one_for_each_sample(sizes)
+    several = data.ndim != 1 and (whole or parts) if data.dim == 0 else data.several
+    several |= data.several and not sizes
+    return value(*(replace(a, several=several) if isinstance(a, Data) else a for a in made.atoms))
 
 
 def _keeps_rows(made: Data) -> bool:
@@ -70,6 +80,8 @@ def _reshaped(
     behind = data.dim > 0 and data.form is not Layout.STATE
     if behind and len(sizes) > 1 and data.ndim == data.dim + 1:
         return _cut(run, data, operand)
+    if behind and data.several and len(sizes) > 1 and isinstance(sizes[-1].constant(), int):
+        return _cut(run, data, operand)  # perhaps wider than a row, with parts of two of them
     if behind and len(sizes) == 1 and data.ndim not in (0, data.dim + 1):
         return value(_mixed_up(data))
     kept = replace(_kept(data, 0), form=Layout.INTERLEAVED) if behind else _kept(data, 0)

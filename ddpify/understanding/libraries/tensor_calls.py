@@ -588,7 +588,7 @@ def _rows_joined(
     if short == "stack" and dim == first.dim == 0 and pieces.data and rows:
         return placed  # the rows of a tensor, or a list with an item for each of them
     if short == "stack" and isinstance(dim, int) and 0 <= dim <= first.dim:
-        return replace(placed, dim=first.dim + 1)
+        return replace(placed, dim=first.dim + 1, several=True)
     if dim not in (0, ...) or short in ("stack", "hstack"):
         return placed
     if {d.form for d in inner} == {Layout.ROW}:

@@ -31,7 +31,8 @@ class Data(Atom):
     the masks of whose rows these are the positions. ``flat``: perhaps several for each sample,
     which a view laid out. ``boolean``: surely truth values. ``taken_by`` are the positions, as
     code, of a single sample. ``views`` are the expressions that may have taken it as a view of some
-    samples. ``past``: its loader has given another batch since.
+    samples. ``past``: its loader has given another batch since. ``several``: perhaps several rows
+    for each sample, one behind the other, or those of several tensors.
     """
 
     placement: Placement
@@ -50,6 +51,7 @@ class Data(Atom):
     taken_by: frozenset[str] = frozenset()
     views: frozenset[cst.BaseExpression] = frozenset()
     past: bool = False
+    several: bool = False
 
     @property
     def ragged(self) -> bool:
@@ -147,4 +149,5 @@ def merged(one: Data, other: Data) -> Data:
         taken_by=one.taken_by | other.taken_by,
         views=one.views | other.views,
         past=one.past,
+        several=one.several or other.several,
     )
