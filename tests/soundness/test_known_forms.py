@@ -50,6 +50,8 @@ ROWS_IN_OTHER_LAYOUTS = [
     "z = torch.cat([out, out]).unflatten(0, (-1, 2))\nloss = loss + z.mean(1).pow(2).mean()",
     "z = torch.cat([out, targets]).view(-1, 8)\nloss = loss + z.mean(1).pow(2).mean()",
     "a, b = out.split([len(out) // 2, len(out) - len(out) // 2])\nloss = loss + a.sum() ** 2",
+    "z = torch.stack([out, targets]).reshape(-1, 8)\nloss = loss + (z.mean(1) ** 2).mean()",
+    "z = torch.stack([out, targets], 1).view(-1, 4)[: len(out)]\nloss = loss + z.pow(2).sum()",
     "s, i = out.sort(dim=0)\nloss = F.mse_loss(s.gather(0, i.argsort(0)), targets)",
 ]
 MATCHED = [
@@ -83,6 +85,7 @@ VIEWED_IN_FORWARD = [
     "h = h.t().contiguous().view(h.size(0), h.size(1))",
     "h = torch.cat([h, inputs]).view(2, -1, 4)[1] + h",
     "h = torch.cat([h, inputs]).view(len(h), 8)[:, :4]",
+    "h = h.repeat_interleave(2, 0)[: len(h)] + h",
 ]
 COUNTED_IN_FORWARD = [
     "h = h.masked_fill(torch.arange(len(h))[:, None] > 1, 0)",
@@ -183,6 +186,8 @@ def test_all_ranks_together_do_what_one_process_does(trial: Trial, place: str, l
 REFUSED = [
     ("forward", "z = h.clone()\ntorch.mean(h.detach(), 0, out=z.detach()[0])\nh = z"),
     ("collate", "r = inputs[targets.argmax(1).clamp(max=0)]"),
+    ("loop", "z = torch.zeros(8, 4)\nv = z[: len(out)]\nv.copy_(out)\nloss = loss + z.mean()"),
+    ("loop", "z = torch.zeros(8, 4)\nv = z[: len(out)]\nv[:] = out\nloss = loss + z.mean()"),
 ]
 
 

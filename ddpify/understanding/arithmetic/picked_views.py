@@ -46,7 +46,13 @@ def of_item(run: RunState, node: cst.Subscript, made: Value) -> Value:
     if not any(isinstance(a, Data) and a.views for a in owner.atoms):
         made = without_views(made)  # what an index shows is not what it takes
     taken = _was_rows(run, node.value) and not row_writes.is_at_own_rows(run, node)
-    return _seen_through(made, node) if taken else made
+    sliced = isinstance(node.slice[0].slice, cst.Slice) and _is_of_replicated(owner, made)
+    return _seen_through(made, node) if taken or sliced else made
+
+
+def _is_of_replicated(owner: Value, made: Value) -> bool:
+    """Whether a slice as long as the batch is a rank's part of what all ranks hold."""
+    return not owner.data and any(data.placement is Placement.SHARD for data in made.data)
 
 
 def of_call(
@@ -56,6 +62,8 @@ def of_call(
     computes = rule_of(name) in _COMPUTING and name not in _TAKING
     if computes and name not in row_writes.PERHAPS_VIEWS and not changes(name):
         return without_views(made)
+    if name in _TAKING and _is_of_replicated(run.seen(shown), made):
+        return _seen_through(made, node)
     left = [a for a in made.atoms if isinstance(a, Data) and a.placement is Placement.SHARD]
     if name in _TAKING and _was_rows(run, shown) and (not left or name == "diagonal"):
         return _seen_through(made, node)
@@ -83,11 +91,14 @@ def _write_through(
     if run.collating:
         run.mixes(view, *rows)
         return
-    if base in run.choices.reduced:  # what is gathered there is a copy
+    # What is gathered there is a copy, which others do not show.
+    if base in run.choices.reduced and not row_writes.is_fresh(base):
         loaders = frozenset(one for a in seen.of(Data) for one in a.loaders)
         run.demand(view, value(Data(Placement.SHARD, loaders, form=Layout.PACKED)), uses.A_ROW)
     for data in rows:
         row_writes.write_into_all(run, view, data)
+    if _is_of_replicated(seen, run.seen(view)):
+        row_writes.refuse(run, view, run.seen(view).data[0])  # all ranks hold all of its rows
     replicated = [a for a in seen.of(Data) if a.form is Layout.GATHERED]
     if replicated:
         held = tensor_pairs.held_tensors([(one, run.seen(one)) for one in given])

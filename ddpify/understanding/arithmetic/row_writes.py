@@ -52,7 +52,7 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
         run.demand(target, value(*new.positions), uses.A_ROW)
         for data in new.data:
             if data.placement is Placement.ROWS and data.form is Layout.ROW:
-                _refuse_row(run, target, data)  # each rank's own would be another
+                refuse(run, target, data)  # each rank's own would be another
     _write_replicated(run, target, owner)
     _note_gathered_argument(run, target, owner)
 
@@ -130,10 +130,11 @@ def write_into_all(run: RunState, target: cst.BaseExpression, rows: Data) -> Non
         for name in rows.names:
             run.demand(name, value(replace(rows, names=frozenset())), uses.A_STATISTIC)
         return
-    _refuse_row(run, target, rows)
+    refuse(run, target, rows)
 
 
-def _refuse_row(run: RunState, target: cst.BaseExpression, rows: Data) -> None:
+def refuse(run: RunState, target: cst.BaseExpression, rows: Data) -> None:
+    """Demand what cannot be had: a write into these rows at places that are not a rank's own."""
     unreducible = Data(Placement.SHARD, rows.loaders, form=Layout.PACKED)
     run.demand(target, value(unreducible), uses.A_ROW)
 

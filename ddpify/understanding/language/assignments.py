@@ -285,6 +285,7 @@ def _assign_item(run: RunState, target: cst.Subscript, new: Value) -> None:
     owner = run.eval(target.value)
     key = elements.subscript_key(run, target)
     row_writes.write(run, target, owner, new)
+    picked_views.change(run, owner)
     picked = any(d.placement is Placement.ROWS for d in new.data)
     for atom in owner.of(Instance):
         assert isinstance(atom, Instance)
