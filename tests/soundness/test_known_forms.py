@@ -71,6 +71,8 @@ AS_LONG_AS_THE_BATCH = [
     "z = torch.zeros(8, 4)\nz[: len(out)] = out\nloss = loss + z.mean()",
     "z = torch.zeros(8, 4)\nz[-len(out) :].copy_(out)\nloss = loss + z.pow(2).sum()",
     "z = torch.full((len(out), 1), 1 / len(out))\nloss = loss + (out + z).pow(2).mean()",
+    "w = torch.tensor([[1 / len(out)]] * len(out))\nloss = loss + (out * w).sum()",
+    "w = torch.tensor([1 / len(out) for _ in out])\nloss = loss + w.sum() * (out.T @ w).sum()",
     "z = torch.ones(len(out), len(out)).triu(1)\nloss = loss + (z * (out @ out.T)).sum()",
 ]
 BESIDE_ALL = [

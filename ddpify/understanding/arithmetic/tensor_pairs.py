@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
+from ddpify.understanding.arguments import local_data
 from ddpify.understanding.arithmetic import across_samples, booleans, single_samples
 from ddpify.understanding.batching import (
     batch_rows,
@@ -37,6 +38,8 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
+_NUMBERS_OF_ROWS = (Placement.COUNT, Placement.PER_COUNT)
+
 _PLACED = (Layout.TENSOR, Layout.STATE)  # forms of rows along the dimension that is noted
 MOST_LENGTHS = 3  # of tuples that are added to: of more, it is a loop that makes them longer
 Operand = tuple[cst.BaseExpression, Value]  # what is written, and its value
@@ -59,7 +62,7 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
         ):
             return batch_rows.product(run, [left, right])
         return batch_rows.joined([left, right]) or _plain(operator, left[1], right[1])
-    repeated = _repeated(run, left[1], right[1]) if operator == "*" else None
+    repeated = _repeated(run, left, right) if operator == "*" else None
     if repeated is not None:
         return repeated
     _place_among_all(run, left, right)
@@ -108,18 +111,26 @@ def _is_turned_matrix(factor: cst.BaseExpression) -> bool:
     return isinstance(turned, cst.Attribute) and turned.attr.value in ("t", "T")
 
 
-def _repeated(run: RunState, left: Value, right: Value) -> Value | None:
+def _repeated(run: RunState, left: Operand, right: Operand) -> Value | None:
     """``[first] * len(batch)``: an element for each of this rank's rows; else None."""
-    for listed, times in ((left, right), (right, left)):
+    for (shown, listed), (_, times) in permutations((left, right)):
         lists = [a for a in listed.atoms if isinstance(a, Instance) and a.type == "list"]
         plain = bool(lists) and len(lists) == len(listed.atoms)
         counts = [d for d in times.data if d.placement is Placement.COUNT]
-        if plain and counts and not any(a.elements.data for a in lists):
+        held = list(local_data(listed)) if plain and counts else []
+        if plain and counts and all(d.placement in _NUMBERS_OF_ROWS for d in held):
+            count_held(run, shown, held)
             run.facts.sizes.shape_uses.update(
                 definition_site for data in counts for definition_site in data.definition_sites
             )
             return value(tensor_sizes.rows_as_many(counts[0]))
     return None
+
+
+def count_held(run: RunState, shown: cst.BaseExpression, held: Sequence[Data]) -> None:
+    """Ask for numbers in a list, such as ``1 / len(x)``, that go by the number of all rows."""
+    numbers = (d for d in held if d.placement in _NUMBERS_OF_ROWS and not d.is_position)
+    run.demand(shown, value(*numbers), uses.A_COUNT if run.frames_forward() else uses.ARITHMETIC)
 
 
 def with_ndim(result: Value, ndim: int) -> Value:

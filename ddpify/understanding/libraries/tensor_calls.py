@@ -272,11 +272,16 @@ def _of_a_list(
             return value(collating.sample(inner[0]))
         if inner and (inner[0].dim == NO_ROWS or inner[0].form is Layout.SAMPLES):
             return value(collating.stacked(inner[0], 0))
-    for _, held in operands[:1] if short in _FROM_LISTS else ():
+    for shown, held in operands[:1] if short in _FROM_LISTS else ():
         for made in held.of(Instance):
+            if made.each:
+                tensor_pairs.count_held(run, shown, made.elements.data)
             rows = per_sample_lists.of_list(made) or per_sample_lists.as_tensor(made)
             if rows is not None:
                 return value(rows)
+            alike = per_sample_lists.one_each(run, made)  # [1.0 for _ in x]
+            if alike is not None:
+                return value(replace(alike, form=Layout.TENSOR))
             if made in run.of_all_ranks:
                 return value(Data(Placement.REPLICATE, form=Layout.GATHERED))
     return None
