@@ -98,6 +98,7 @@ COUNTED_IN_FORWARD = [
     "z = torch.zeros(len(h), 4)\nz[:, 0] = torch.arange(len(h)).sin()\nh = h + z",
     "z = torch.cat([h, torch.zeros(8 - len(h), 4)])\nh = h + z.mean(0)",
     "h = h / torch.arange(1, len(h) + 1)[:, None]",
+    "h = h * h.new_full((len(h), 1), 1 / len(h))",
     "h = h[list(range(len(h) - 1, -1, -1))] + h",
     "h = h[np.arange(len(h))[::-1].copy()] + h",
     "h = h[(torch.arange(len(h)) + 1) % len(h)] + h",
