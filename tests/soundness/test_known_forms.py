@@ -139,6 +139,7 @@ IN_FORWARD = [
     "h = h + torch.zeros(4, 4).index_copy(0, labels, h).mean()",
     "h = h * ((h.unsqueeze(1) - h.unsqueeze(0)).pow(2).sum(-1)).sum()",
     "h = h.index_select(0, h.argmax(1).argsort())",
+    "h = h.index_select(0, torch.randperm(len(h)).sort().values) + h",
     "r = F.pad(h, (0, 0, 1, 1))\nh = h * r.pow(2).mean()",
     "r = F.instance_norm(h[:, None])\nh = h * ((h - r) ** 2).mean()",
 ]

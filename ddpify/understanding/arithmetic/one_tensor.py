@@ -159,7 +159,8 @@ def _of_a_permutation(one: Operation) -> Value | None:
     same = one.name in LINEAR or one.name in _SAME_ELEMENTS
     if one.data.form is not Layout.PERMUTATION or same:
         return None
-    return value(replace(one.data.placed(Placement.REPLICATE), form=Layout.GATHERED))
+    whole = replace(one.data.placed(Placement.REPLICATE), form=Layout.GATHERED)
+    return value(replace(whole, opaque=one.name == "sort"))  # which gives two tensors
 
 
 def _dot(one: Operation) -> Value | None:
@@ -198,10 +199,10 @@ _RULES: tuple[Callable[[Operation], Value | None], ...] = (
     _reshaped,
     _way_back,
     _renormed,
+    _of_a_permutation,
     along_dimension,
     _gradients,
     _reordered,
-    _of_a_permutation,
     normalised,
     _dot,
     _by_table,
