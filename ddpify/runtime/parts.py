@@ -125,9 +125,14 @@ class GlobalCollate(PartCollate):
     def __call__(self, samples: list[Any]) -> tuple[tuple[int, int, int], Any]:
         """A global batch's samples -> the fields of its Share, and this rank's rows."""
         batch = self.collate(samples)
-        total = number_of_rows(batch, self.dim) or len(samples)  # it may leave some out, or add
+        total = self._kept(batch, len(samples))
         share = share_of(total, self.rank, self.size)
         assert share is not None, "a fetcher collates no empty batch"
         first, last = (0, 1) if share.ghost else bounds(total, self.rank, self.size)
         rows = rows_of(batch, self.dim, total, first, last)
         return (share.local, share.total, share.rows), rows
+
+    def _kept(self, batch: Any, total: int) -> int:
+        """How many of so many samples the collate function has not left out."""
+        found = number_of_rows(batch, self.dim)
+        return found if found is not None and 0 < found < total else total

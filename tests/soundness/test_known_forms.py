@@ -160,10 +160,7 @@ LEFT_OUT = [
     "inputs, targets, labels = (torch.stack(part) for part in zip(*by_label.values()))",
 ]
 PUT_BACK = [
-    "inputs, targets, labels = torch.utils.data.default_collate([samples[0], *samples])",
     "xs = [s[0] for s in samples]\nxs.insert(0, xs.pop())\ninputs = torch.stack(xs)",
-    "samples.append(samples[0])\n"
-    "inputs, targets, labels = torch.utils.data.default_collate(samples)",
 ]
 IN_COLLATE = [
     "r = inputs[len(inputs) // 2]",
