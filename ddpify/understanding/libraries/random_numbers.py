@@ -286,11 +286,20 @@ def _draws_in_a_round(run: RunState, node: cst.BaseExpression, *, shared: bool) 
     alone = run.frames_forward() and not shared  # in a stream of the rank's own
     if run.rows_taken and not alone and not run.collating:
         rows = run.rows_taken[-1]
+        if _is_given_rows(run) or not rows.definition_sites:
+            _refuse(run, node, rows)  # the call is given the rows of all ranks, if it can be
+            return
         # What the rounds are counted by: each rank draws for all samples, in their order.
         for site in rows.definition_sites:
             run.demand(site, run.seen(site), uses.ROWS_OF_ALL)
-        if not rows.definition_sites:
-            _refuse(run, node, rows)
+
+
+def _is_given_rows(run: RunState) -> bool:
+    """Whether the function that runs, and is no forward, got rows of this rank as arguments."""
+    called = run.frame.call is not None and not run.frames_forward()
+    passed = run.frame.scope.passed if called else ()
+    names = run.frame.scope.names
+    return any(d.placement.local for name in passed if name in names for d in names[name].data)
 
 
 def _is_generator(atom: object) -> bool:
