@@ -366,7 +366,13 @@ def entries(penalty: str) -> str:
         pytest.param(
             "DDP104",
             PARTS.format(size="torch.cuda.device_count()", part="rank"),
-            PARTS.format(size="torch.cuda.device_count()", part="0"),
+            PARTS.format(size="world_size", part="rank"),
+            id="a node's number of parts",
+        ),
+        pytest.param(
+            "DDP104",
+            PARTS.format(size="world_size", part="0"),
+            PARTS.format(size="1", part="0"),
             id="one certain part",
         ),
     ],

@@ -89,7 +89,7 @@ def _feeds_all_ranks(script: Script, call: cst.Call) -> bool:
     if not script.averages or script.control.on_some_ranks(call):
         return False
     used = {one for loader in script.training_loaders for one in samplers(loader)}
-    return any(one in used for one in script.instances(call))
+    return any(one in used and splits(one) for one in script.instances(call))
 
 
 def _gives_all_ranks(script: Script, ranks: cst.Arg | None) -> bool:
