@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpify.checking.findings import Finding, finding
-from ddpify.checking.outside import labelled
+from ddpify.checking.outside import LOCKS, labelled
 from ddpify.checking.recording import Recording
 from ddpify.verify.compare.prints import NUMBER
 from ddpify.verify.verdict import Cause
@@ -29,7 +29,6 @@ DOWNLOADED = Cause(
     "download on rank 0 while the others wait at a barrier",
     ("DDP117",),
 )
-_LOCKS = (".lock", ".lck")
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def _acts(run: Recording, rank: int) -> Iterator[Act]:
 def _unfinished(run: Recording, acts: list[list[Act]]) -> Iterator[Finding]:
     """Reads of what one other rank alone writes, with no collective before or after it."""
     written = [{act.name: act for act in own if act.kind == "write"} for own in acts]
-    if any(name.endswith(_LOCKS) for own in written for name in own):
+    if any(name.endswith(LOCKS) for own in written for name in own):
         return  # the script has its own way to wait
     reported: set[str] = set()
     for rank, own in enumerate(acts):

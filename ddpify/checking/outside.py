@@ -22,7 +22,8 @@ _LABEL = (
     r"(?<![a-zA-Z])(?:rank|gpu|cuda|device|proc(?:ess)?|worker|node|r)\W{{0,3}}{rank}(?!\d)"
     r"|^\W*{rank}\W"
 )
-_LOCKS = ("lock", ".lck")
+LOCKS = (".lock", ".lck")
+"""Suffixes of files by which processes wait for each other."""
 
 
 def outside_findings(run: Recording) -> Iterator[Finding]:
@@ -49,7 +50,7 @@ def _is_kept(path: Path) -> bool:
     """Whether a file is one to keep: no lock, no device, no file without a name."""
     if path.is_dir():  # O_TMPFILE opens the folder
         return False
-    return not str(path).startswith(("/dev/", "/proc/")) and not path.name.endswith(_LOCKS)
+    return not str(path).startswith(("/dev/", "/proc/")) and path.suffix not in LOCKS
 
 
 def _lines(run: Recording) -> Iterator[Finding]:

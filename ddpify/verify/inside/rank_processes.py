@@ -19,6 +19,7 @@ from typing import Any
 import torch.distributed as dist
 
 from ddpify.verify.inside.patching import faked, replace
+from ddpify.verify.inside.spawning import another_number
 
 JOINING = "init_process_group"
 WORLD_SIZE_PLACE = 3
@@ -88,10 +89,7 @@ def _compare_sizes(world_size: int, started: list[Any]) -> None:
         told = named.get("world_size", [*args, *[-1] * 4][WORLD_SIZE_PLACE])
         told = int(os.environ["WORLD_SIZE"]) if told in (-1, None) else told
         if started and told != world_size:
-            raise SystemExit(
-                f"the script starts {told} processes, by its options or one for each GPU: "
-                f"use --nproc {told}"
-            )
+            raise another_number(told)
         return before(*args, **named)
 
     replace(dist, JOINING, init_process_group)

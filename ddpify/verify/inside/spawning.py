@@ -15,6 +15,14 @@ import torch.multiprocessing
 from ddpify.verify.inside.patching import faked, replace
 
 
+def another_number(started: int) -> SystemExit:
+    """The end of a script that starts another number of processes than there are ranks."""
+    return SystemExit(
+        f"the script starts {started} processes, by its options or one for each GPU: "
+        f"use --nproc {started}"
+    )
+
+
 def install(rank: int, world_size: int, forget: Callable[[], None]) -> None:
     """Replace the function.
 
@@ -30,10 +38,7 @@ def install(rank: int, world_size: int, forget: Callable[[], None]) -> None:
         if not nprocs:
             raise SystemExit("the script starts one process for each GPU, and there is none")
         if nprocs != world_size:
-            raise SystemExit(
-                f"the script starts {nprocs} processes, by its options or one for each GPU: "
-                f"use --nproc {nprocs}"
-            )
+            raise another_number(nprocs)
         if rank:
             forget()
         fn(rank, *args)
