@@ -16,14 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from ddpify.verify.inside.saves import Saves
-from ddpify.verify.launch.job import Job
+from ddpify.verify.launch.job import CACHES, Job
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _ONE_PATH = frozenset({"os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree"})
 _TWO_PATHS = frozenset({"os.rename", "os.link", "os.symlink"})
-
-CACHES = ("MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR")
-"""Variables that name a folder in which a library keeps what it found out."""
 
 
 class Guard:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+CACHES = ("MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR")
+"""Variables that name a folder in which a library keeps what it found out."""
+
 
 @dataclass(frozen=True)
 class Job:

@@ -20,7 +20,7 @@ from typing import Any
 
 import ddpify
 from ddpify.errors import DdpifyError, ExitCode
-from ddpify.verify.launch.job import Job
+from ddpify.verify.launch.job import CACHES, Job
 
 _BOOT = (
     "import json, sys; sys.path.append(sys.argv[1]); "
@@ -221,8 +221,7 @@ class Worker:
             forced["CUDA_VISIBLE_DEVICES"] = ""
         usual = {
             "MPLBACKEND": "Agg",
-            "MPLCONFIGDIR": str(self._home),
-            "TORCHINDUCTOR_CACHE_DIR": str(self._home),
+            **dict.fromkeys(CACHES, str(self._home)),
             "WANDB_MODE": "disabled",
             "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
             "GLOO_SOCKET_IFNAME": min(loopback, default=""),
