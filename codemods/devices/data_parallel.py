@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.planning.edits import Edits
+from ddpify.planning.other_kinds import spread_by_hand
 from ddpify.planning.plan import Plan
-from ddpify.planning.refusals import spread_by_hand
 from ddpify.understanding.facts import Site
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.syntax import code_of

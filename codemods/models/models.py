@@ -13,8 +13,9 @@ from ddpify.codemods.models.trained_models import trained_models, whole_models
 
 from ddpify.planning.bindings import bindings
 from ddpify.planning.edits import Edits
+from ddpify.planning.other_kinds import without_a_model
 from ddpify.planning.plan import Plan
-from ddpify.planning.refusals import Refusal, without_a_model
+from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Event, Site
 from ddpify.understanding.model_structure import batchnorm_in
 from ddpify.understanding.project import ModuleFile

@@ -12,7 +12,8 @@ from ddpify.codemods.synchronisation.hoisted_gathers import Known, is_named_befo
 from ddpify.planning.bindings import is_bound_name
 from ddpify.planning.edits import Edits, wrapped
 from ddpify.planning.plan import Plan, Reduction
-from ddpify.planning.refusals import Refusal, unused_losses
+from ddpify.planning.refusals import Refusal
+from ddpify.planning.unshared import unused_losses
 from ddpify.understanding.arithmetic import denominators
 from ddpify.understanding.facts import Site
 from ddpify.understanding.forms import Layout

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from ddpify.planning import refusals
+from ddpify.planning import other_kinds
 from ddpify.planning.sure_calls import SureCalls
 from ddpify.understanding.project import Project
 from ddpify.understanding.text_imports import may_reach
@@ -22,13 +22,13 @@ def refuse_at_once(project: Project) -> None:
     Raises:
         Refusal: The same as after the script has been interpreted.
     """
-    refusals.refuse_converted(project, project.entries)
+    other_kinds.refuse_converted(project, project.entries)
     for entry in project.entries:
-        for name, site in SureCalls(project).of(entry, refusals.DISTRIBUTED):
-            raise refusals.already_distributed(name, site)
-    refusals.refuse_imported_frameworks(project.entries)
+        for name, site in SureCalls(project).of(entry, other_kinds.DISTRIBUTED):
+            raise other_kinds.already_distributed(name, site)
+    other_kinds.refuse_imported_frameworks(project.entries)
     if not _may_train(project):
-        raise refusals.no_training_loop(project)
+        raise other_kinds.no_training_loop(project)
 
 
 def _may_train(project: Project) -> bool:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.planning.bindings import loader_name
-from ddpify.planning.refusals import Refusal, places
+from ddpify.planning.refusals import Refusal
+from ddpify.planning.unshared import places
 from ddpify.understanding.batching.joint_loaders import equally_large, same_sizes
 from ddpify.understanding.choices import BatchSwitch, Choices
 from ddpify.understanding.facts import Facts, LateUse

@@ -23,6 +23,7 @@ from ddpify.planning import (
     replicated_statements,
     split_within,
     too_deep,
+    unshared,
 )
 from ddpify.planning.conversion_options import Options
 from ddpify.planning.cut_short import CutShort
@@ -34,22 +35,9 @@ from ddpify.planning.loader_order import (
     switch_batches,
     unsplit,
 )
+from ddpify.planning.other_kinds import refuse_before, refuse_runtime_itself
 from ddpify.planning.plan import Plan
-from ddpify.planning.refusals import (
-    Refusal,
-    hooked_gradients,
-    layers_along_rows,
-    layers_in_forwards,
-    loose_gradients,
-    lost_losses,
-    refuse_before,
-    refuse_reading,
-    refuse_runtime_itself,
-    taken_gradients,
-    taken_together,
-    unequal_batches,
-    work_of_all,
-)
+from ddpify.planning.refusals import Refusal
 from ddpify.planning.split_points import lasts, split_batches
 from ddpify.understanding import uses
 from ddpify.understanding.batching import collating
@@ -133,7 +121,7 @@ def _planned(
             _refuse_what_is_lost(plan)
             return plan
     for demand in plan.unmet:
-        plan.refuse(refuse_reading(demand))
+        plan.refuse(unshared.refuse_reading(demand))
     plan.refuse(_undecided(plan))
     return plan
 
@@ -181,24 +169,20 @@ def _decide_more(plan: Plan) -> bool:
 def _refuse_what_is_lost(plan: Plan) -> None:
     facts = plan.facts
     for demand in facts.demands.values():  # whatever was decided, its reader still gets a part
-        plan.refuse(refuse_reading(demand))
+        plan.refuse(unshared.refuse_reading(demand))
     found = (
-        *taken_together(facts),
-        *lost_losses(facts),
-        *taken_gradients(facts),
-        *hooked_gradients(facts),
+        *unshared.taken_together(facts),
+        *unshared.lost_losses(facts),
+        *unshared.of_places(facts),
         *files_that_stay.states(facts),
         *files_that_stay.lengths(facts),
         *files_that_stay.gradient_hooks(facts),
-        *loose_gradients(facts),
-        *layers_in_forwards(facts),
-        *layers_along_rows(facts),
-        *work_of_all(facts),
+        *unshared.work_of_all(facts),
         *split_within.undivided(plan),
         *own_backwards.written(facts, plan.project),
         *own_backwards.divided(facts, plan.project),
         *own_backwards.averaged(facts, plan.project),
-        *unequal_batches(facts),
+        *unshared.unequal_batches(facts),
         *lost_batches(plan),
         *mapped_models.by_hand(plan),
     )
@@ -303,7 +287,7 @@ def _decide(plan: Plan) -> bool:
             for node in plan.reductions:
                 _check_alike(plan, node)
             for demand in left:
-                plan.refuse(refuse_reading(demand))
+                plan.refuse(unshared.refuse_reading(demand))
         except Refusal:
             if not _replicate_other_calls(plan):
                 raise
@@ -456,7 +440,7 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
             continue
         demand = Demand(plan.site(node), data, uses.ANOTHER_CALL)
         if any(loader.site in plan.choices.trained for loader in data.loaders):
-            raise refuse_reading(demand)
+            raise unshared.refuse_reading(demand)
         demand_resolution.replicate(plan, demand)
 
 
