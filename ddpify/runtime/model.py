@@ -102,13 +102,11 @@ def wrap(
     send_buffers = not synced and _has_plain_batch_norm(model)
     fork_own_stream(rank())
     if sharded:
-        sharding = Sharding(model, parts, fsdp_options(place, dtype))
-        return _shard(sharding, filling, send_buffers)
-    if not trained:  # DistributedDataParallel, which there is none of then, would send them
-        _broadcast(model.parameters())
-    _broadcast(model.buffers())
+        return _shard(Sharding(model, parts, fsdp_options(place, dtype)), filling, send_buffers)
     if not trained:
+        _broadcast([*model.parameters(), *model.buffers()])
         return model
+    _broadcast(model.buffers())  # DistributedDataParallel sends the parameters
     reducing = Reducing(
         find_unused_parameters=find_unused_parameters,
         static_graph=static_graph,
