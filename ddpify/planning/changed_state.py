@@ -17,6 +17,7 @@ from ddpify.planning.resumed_loops import (
     FILLING,
     ResumedLoop,
     Resumption,
+    attribute_targets,
     bound_names,
     depth,
     parameter_names,
@@ -83,6 +84,7 @@ class _Changes:
         self.nodes = list(reached(plan, loop))
         self.loop = loop
         self._read = dict(self._reads())
+        self._rebound = set(self._assigned_attributes())
         self.names = {node: n for n, nodes in plan.facts.library_calls.items() for node in nodes}
 
     def hold(self, loops: list[ResumedLoop]) -> None:
@@ -217,10 +219,22 @@ class _Changes:
         for atom in deep_atoms(held):
             if isinstance(atom, Instance) and isinstance(atom.type, Class) and not is_model(atom):
                 for attribute, value in atom.attributes.items():
-                    text = f"{name}.{attribute}" if atom in held.atoms else name
+                    own = (atom.type.node, attribute)
+                    inside = atom in held.atoms and not self._is_rebound(own, name)
                     number = value.atoms and all(isinstance(a, Const) for a in value.atoms)
-                    if attribute.isidentifier() and not (number and atom in held.atoms):
-                        yield text, (atom.type.node, attribute), node
+                    if attribute.isidentifier() and not (number and inside):
+                        yield f"{name}.{attribute}" if inside else name, own, node
+
+    def _is_rebound(self, own: Variable, name: str) -> bool:
+        """Whether a round gives the attribute another object: its owner has to be held, then."""
+        return own in self._rebound and f"{name}.{own[1]}" not in self.loop.values
+
+    def _assigned_attributes(self) -> Iterator[Variable]:
+        for node in self.nodes:
+            for target in attribute_targets(node):
+                for atom in self.plan.facts.values.get(target.value, Value()).atoms:
+                    if isinstance(atom, Instance) and isinstance(atom.type, Class):
+                        yield atom.type.node, target.attr.value
 
     def _values_of(self, node: cst.CSTNode) -> Value:
         """What a node stands for; a name that is bound: what it is where it is read."""

@@ -27,25 +27,28 @@ _STATEFUL = ("torch.optim.", "torch.amp.GradScaler", "torch.cuda.amp.GradScaler"
 
 
 def name_objects(plan: Plan, found: Resumption, models: list[Instance]) -> None:
-    """Give each stateful object to the outermost loop in whose function it has a name."""
+    """Give each stateful object to the outermost loop that it outlives, and that has a name for it.
+
+    What a round of the loop makes is made again by a restarted round; loops within it may hold it.
+    """
     loops = sorted(found.loops.values(), key=lambda one: depth(plan, found, one))
-    outermost = [one for one in loops if depth(plan, found, one) == 0]
-    if not outermost:
-        return
-    nodes = [node for one in outermost for node in reached(plan, one)]
-    inside = set(nodes)
-    for target in _stateful(plan, models, nodes):
-        if target.site in inside:
-            continue
-        named = False
-        for one in loops:
+    named: set[Instance] = set()
+    nameless: dict[Instance, None] = {}
+    for one in loops:
+        nodes = list(reached(plan, one))
+        inside = set(nodes)
+        for target in _stateful(plan, models, nodes):
+            if target in named or target.site in inside:
+                continue
             name = _name_of(plan, one, target)
-            if name is not None:
-                if name not in one.objects and name not in one.values:
-                    one.objects.append(name)
-                named = True
-                break
-        if not named:
+            if name is None:
+                nameless[target] = None
+                continue
+            named.add(target)
+            if name not in one.objects and name not in one.values:
+                one.objects.append(name)
+    for target in nameless:
+        if target not in named:
             site = Site(target.site, target.module)
             found.gaps.append(Gap(site, "the object made here has no name where the loop starts"))
 

@@ -61,6 +61,14 @@ class Meter:
         self.seen.append(self.n)
         self.mean.mul_(0.9).add_(w)
 """
+BEST = """\
+class Best:
+    def __init__(self):
+        self.value, self.late = None, False
+    def take(self, value, w):
+        if self.value is None or value < self.value:
+            self.value, self.copy = value, w.clone()
+"""
 
 # What is made before the loop, what a round does, and what is held in the end.
 STATES = {
@@ -122,6 +130,9 @@ STATES = {
     "objects in a list": (
         METER + "ms = [Meter(), Meter()]\n", "for m in ms:\n    m.update(w[0])\n",
         "[[m.n, m.seen, m.mean] for m in ms]"),
+    "attributes that a round replaces, or makes": (
+        BEST + "best = Best()\n", "best.take(penalty.item(), w)\nbest.late = epoch > 0\n",
+        "[best.value, best.copy, best.late]"),
     "BatchNorm outside of the model": (
         "extra = nn.BatchNorm1d(4)\n", "extra(w)\n", "extra.state_dict()"),
     "a torch generator": (
@@ -246,6 +257,22 @@ def test_a_training_cut_at_every_step(name: str, jobs: Jobs, tmp_path: Path) -> 
 def test_what_the_head_of_a_round_computes(form: str, jobs: Jobs, tmp_path: Path) -> None:
     """The head runs again after a restart, with streams and objects as they are then."""
     assert_same_when_cut(head_script(form), jobs, tmp_path)
+
+
+@pytest.mark.parametrize("in_function", [False, True])
+def test_what_each_round_of_an_outer_loop_makes(
+    in_function: bool, jobs: Jobs, tmp_path: Path
+) -> None:
+    """Each fold has a model, an optimizer and a meter of its own, which its epochs change."""
+    made = START.replace("SHUFFLE", "True").splitlines(keepends=True)
+    take = indented("best.take(penalty.item(), w)\nprint(epoch, best.value)\n", 8)
+    fold = "".join(made[3:]) + "best = Best()\n" + LOOP + take
+    fold += "scores.append([best.value, best.copy, rule.state_dict()])\n"
+    before = IMPORTS + "".join(made[:3]) + BEST + "scores = []\n"
+    if in_function:
+        before, fold = before + "def fit():\n" + indented(fold, 4), "fit()\n"
+    text = before + "for number in range(2):\n" + indented(fold, 4)
+    assert_same_when_cut(text + "torch.save(scores, 'end.pt')\n", jobs, tmp_path)
 
 
 def assert_same_when_cut(text: str, jobs: Jobs, tmp_path: Path) -> None:
