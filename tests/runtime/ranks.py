@@ -1,9 +1,12 @@
 """Run a function on several ranks, each a fork of this process that calls init() for real."""
 
+import atexit
 import faulthandler
+import functools
 import gc
 import os
 import pickle
+import runpy
 import signal
 import subprocess
 import sys
@@ -13,7 +16,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch._dynamo  # DistributedDataParallel imports it: once here, not in every rank
@@ -21,6 +24,7 @@ import torch.distributed as dist
 
 from ddpify import runtime as dd
 from ddpify.ports import free_port
+from tests.leaving import leave
 
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 REPOSITORY = Path(dd.__file__).parents[2]
@@ -52,6 +56,25 @@ def launch(
     ``absent``: a rank that does not come to init(), and ends at once.
     Raises AssertionError when they have not after ``seconds``; they are killed then.
     """
+    call = functools.partial(_call, job)
+    return _launch(call, size, seconds=seconds, env=env, absent=absent)
+
+
+def launch_script(
+    script: Path, size: int = 1, *, env: dict[str, str] | None = None
+) -> list[Outcome]:
+    """As ``launch``, for a script, in its folder: as ``python`` or torchrun would start it."""
+    return _launch(functools.partial(_run_script, script), size, seconds=240, env=env)
+
+
+def _launch(
+    job: Callable[[], Any],
+    size: int,
+    *,
+    seconds: float,
+    env: dict[str, str] | None,
+    absent: int | None = None,
+) -> list[Outcome]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         port = free_port()
@@ -126,7 +149,7 @@ def _fork(job: Callable[[], Any] | None, base: Path, variables: dict[str, str]) 
     gc.freeze()  # a collection would touch, and so copy, every object of torch
     try:
         _become_rank(base, variables)
-        base.with_suffix(".value").write_bytes(pickle.dumps(_call(job)))
+        base.with_suffix(".value").write_bytes(pickle.dumps(job()))
         sys.stdout.flush()
         sys.stderr.flush()
         if dist.is_initialized():
@@ -159,6 +182,21 @@ def _call(job: Callable[[], Any]) -> Any:
     torch.manual_seed(0)
     dd.init()
     return job()
+
+
+def _run_script(script: Path) -> NoReturn:
+    atexit._clear()  # what is to be done at the end of the tests
+    os.chdir(script.parent)
+    sys.argv = [script.name]
+    try:
+        leave(runpy.run_path(script.name, run_name="__main__"))
+    except BaseException as end:
+        code = end.code if isinstance(end, SystemExit) else None
+        if not isinstance(code, int):
+            sys.excepthook(*sys.exc_info())
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 1)
 
 
 def _wait(pids: list[int], deadline: float) -> list[int | None]:

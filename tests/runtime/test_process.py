@@ -15,7 +15,7 @@ from torch import nn
 
 from ddpify import runtime as dd
 from ddpify.runtime import process
-from tests.runtime.ranks import command, launch, run, torchrun
+from tests.runtime.ranks import Outcome, command, launch, launch_script, run, torchrun
 
 
 def _place() -> tuple[Any, ...]:
@@ -145,8 +145,10 @@ def test_a_rank_that_waits_too_long_fails() -> None:
     assert "imed out" in outcomes[1].stderr
 
 
-def _python(code: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return command(["-c", "from ddpify import runtime as dd\n" + code], env=env)
+def _python(code: str, env: dict[str, str], folder: Path) -> Outcome:
+    script = folder / "script.py"
+    script.write_text("from ddpify import runtime as dd\n" + code)
+    return launch_script(script, env=env)[0]
 
 
 LAUNCH = {
@@ -170,28 +172,30 @@ LAUNCH = {
         ({**LAUNCH, "LOCAL_RANK": "x"}, ["LOCAL_RANK='x'", "not a number"]),
     ],
 )
-def test_a_broken_launch_is_an_error_with_a_remedy(env: dict[str, str], texts: list[str]) -> None:
-    done = _python("dd.init()", env)
-    assert done.returncode == 1
+def test_a_broken_launch_is_an_error_with_a_remedy(
+    env: dict[str, str], texts: list[str], tmp_path: Path
+) -> None:
+    done = _python("dd.init()", env, tmp_path)
+    assert done.code == 1
     for text in texts:
         assert text in done.stderr
 
 
-def test_more_ranks_than_accelerators_is_an_error_before_anything_waits() -> None:
+def test_more_ranks_than_accelerators_is_an_error_before_anything_waits(tmp_path: Path) -> None:
     fake = "import torch\ntorch.cuda.device_count = lambda: 1\n"
     fake += "from ddpify.runtime import process\nprocess._accelerator = lambda: 'cuda'\n"
-    done = _python(fake + "dd.init()", {**LAUNCH, "LOCAL_WORLD_SIZE": "2"})
-    assert done.returncode == 1
+    done = _python(fake + "dd.init()", {**LAUNCH, "LOCAL_WORLD_SIZE": "2"}, tmp_path)
+    assert done.code == 1
     assert "2 ranks were started on this node, which has 1 cuda device" in done.stderr
     assert "--nproc-per-node" in done.stderr
 
 
 @pytest.mark.parametrize(("backend", "error"), [("gloo", ""), ("nccl", "it may be gloo")])
-def test_ranks_may_share_accelerators_over_gloo(backend: str, error: str) -> None:
+def test_ranks_may_share_accelerators_over_gloo(backend: str, error: str, tmp_path: Path) -> None:
     fake = "import torch\ntorch.cuda.device_count = lambda: 1\nfrom ddpify.runtime import process\n"
     env = {**LAUNCH, "LOCAL_WORLD_SIZE": "2", "DDPIFY_BACKEND": backend}
-    done = _python(fake + "process._check_accelerators('cuda')", env)
-    assert (done.returncode == 0) == (not error) and error in done.stderr
+    done = _python(fake + "process._check_accelerators('cuda')", env, tmp_path)
+    assert (done.code == 0) == (not error) and error in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from torch import nn
 from ddpify.runtime.snapshot_files import SnapshotFolder, parse
 from ddpify.runtime.snapshots import Snapshots
 from ddpify.runtime.state import CannotStore, encode, restore
-from tests.runtime.ranks import command, torchrun
+from tests.runtime.ranks import Outcome, launch_script
 
 TRAINING = """\
 import os, random, signal, sys
@@ -58,12 +58,14 @@ if dd.is_main():
 """
 
 
-def train(folder: Path, ranks: int, *, die: int = -1, how: int = signal.SIGKILL) -> Any:
+def train(
+    folder: Path, text: str = TRAINING, *, ranks: int = 1, die: int = -1, how: int = signal.SIGKILL
+) -> Outcome:
+    """Rank 0 of a training, or of what is left of it."""
     folder.mkdir(exist_ok=True)
-    (folder / "train.py").write_text(TRAINING)
-    start = torchrun(ranks) if ranks > 1 else []
-    env = {"DIE": str(die), "HOW": str(int(how)), "OMP_NUM_THREADS": "1"}
-    return command([*start, "train.py"], folder=folder, env=env)
+    script = folder / "train.py"
+    script.write_text(text)
+    return launch_script(script, ranks, env={"DIE": str(die), "HOW": str(int(how))})[0]
 
 
 def parameters(folder: Path) -> list[torch.Tensor]:
@@ -73,16 +75,16 @@ def parameters(folder: Path) -> list[torch.Tensor]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("undisturbed")
-    return folder, train(folder, 1).stdout
+    return folder, train(folder).stdout
 
 
 def test_a_killed_training_goes_on_bit_for_bit(
     undisturbed: tuple[Path, str], tmp_path: Path
 ) -> None:
-    killed = train(tmp_path, 1, die=8)
-    assert killed.returncode == -signal.SIGKILL
-    again = train(tmp_path, 1)
-    assert again.returncode == 0, again.stderr
+    killed = train(tmp_path, die=8)
+    assert killed.code == -signal.SIGKILL
+    again = train(tmp_path)
+    assert again.code == 0, again.stderr
     assert "resuming from the snapshot" in again.stderr
     for one, other in zip(parameters(undisturbed[0]), parameters(tmp_path), strict=True):
         assert torch.equal(one, other)
@@ -96,10 +98,10 @@ def test_a_killed_training_goes_on_bit_for_bit(
 def test_a_termination_is_a_snapshot_and_an_end(
     undisturbed: tuple[Path, str], tmp_path: Path
 ) -> None:
-    stopped = train(tmp_path, 1, die=7, how=signal.SIGTERM)
-    assert stopped.returncode == 128 + signal.SIGTERM
+    stopped = train(tmp_path, die=7, how=signal.SIGTERM)
+    assert stopped.code == 128 + signal.SIGTERM
     assert stopped.stderr.splitlines()[-1] == "ddpify: SIGTERM: a snapshot is written; ending"
-    again = train(tmp_path, 1)
+    again = train(tmp_path)
     assert stopped.stdout + again.stdout == undisturbed[1]
 
 
@@ -107,37 +109,28 @@ def test_a_termination_is_a_snapshot_and_an_end(
 def test_a_damaged_snapshot_is_named_and_the_one_before_it_used(
     damage: str, undisturbed: tuple[Path, str], tmp_path: Path
 ) -> None:
-    train(tmp_path, 1, die=8)
+    train(tmp_path, die=8)
     newest = sorted((tmp_path / "snapshots").glob("*.pt"))[-1]
     data = bytearray(newest.read_bytes())
     data = data[: len(data) // 2] if damage == "cut" else data
     data[len(data) // 3] ^= 4
     newest.write_bytes(data)
-    again = train(tmp_path, 1)
-    assert again.returncode == 0, again.stderr
+    again = train(tmp_path)
+    assert again.code == 0, again.stderr
     assert f"{newest.name} cannot be used" in again.stderr
     for one, other in zip(parameters(undisturbed[0]), parameters(tmp_path), strict=True):
         assert torch.equal(one, other)
 
 
-@pytest.mark.torchrun
 def test_a_restart_with_another_number_of_ranks_has_the_same_batches(tmp_path: Path) -> None:
     text = TRAINING.replace("nn.Dropout(0.3), ", "")
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-    whole = _run(tmp_path / "one", text, 1, -1)
-    killed = _run(tmp_path / "two", text, 2, 8)
-    assert killed.returncode != 0
-    again = _run(tmp_path / "two", text, 1, -1)
-    assert again.returncode == 0, again.stderr
+    whole = train(tmp_path / "one", text)
+    killed = train(tmp_path / "two", text, ranks=2, die=8)
+    assert killed.code != 0
+    again = train(tmp_path / "two", text)
+    assert again.code == 0, again.stderr
     end = again.stdout.splitlines()
     assert end == whole.stdout.splitlines()[-len(end) :]
-
-
-def _run(folder: Path, text: str, ranks: int, die: int) -> Any:
-    (folder / "train.py").write_text(text)
-    env = {"DIE": str(die), "OMP_NUM_THREADS": "1"}
-    return command([*(torchrun(ranks) if ranks > 1 else []), "train.py"], folder=folder, env=env)
 
 
 def test_a_full_disk_leaves_the_older_snapshot(tmp_path: Path) -> None:
@@ -190,8 +183,8 @@ def test_two_snapshots_are_kept(tmp_path: Path) -> None:
 
 def test_no_folder_is_an_error_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "snapshots").write_text("a file")
-    done = train(tmp_path, 1)
-    assert done.returncode == 1
+    done = train(tmp_path)
+    assert done.code == 1
     assert done.stderr.splitlines()[-1].startswith("OSError: no snapshot can be written to")
     assert done.stdout == ""
 
