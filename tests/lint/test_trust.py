@@ -16,8 +16,7 @@ NAMES = sorted(path.parent.name for path in FIXTURES.glob("*/train.py"))
 
 WAYS: list[tuple[str, tuple[str, ...]]] = [
     *((name, ()) for name in NAMES),
-    *((name, ("--strategy", "fsdp")) for name in NAMES),
-    *((name, ("--resume",)) for name in NAMES),
+    *((name, ("--strategy", "fsdp", "--resume")) for name in NAMES),
     *((name, ("--vendor",)) for name in NAMES[:3]),
 ]
 
