@@ -14,7 +14,7 @@ from ddpify.codemods.data import (
 )
 from ddpify.codemods.devices import devices, rank_device_maps
 from ddpify.codemods.files import barriers, checkpoints, rank0_files, rank0_queries, resumable_loops
-from ddpify.codemods.launch import launch_queries, process_group
+from ddpify.codemods.launch import given_arguments, launch_queries, process_group
 from ddpify.codemods.models import learning_rates, models, spread_forwards, type_tests
 from ddpify.codemods.random import order_notes, run_names, shared_draws
 from ddpify.codemods.synchronisation import (
@@ -63,6 +63,7 @@ COLLECTED: tuple[Callable[[Plan, Edits], None], ...] = (
     resumable_loops.edit,
     lazy_losses.edit,
     error_handlers.edit,
+    given_arguments.edit,
 )
 # The imports and the start of the process group go by what the others have changed.
 CODEMODS = (*COLLECTED, process_group.edit)

@@ -19,6 +19,7 @@ _RESUME = "Restarts"
 
 @app.command()
 def convert(
+    context: typer.Context,
     script: Annotated[
         Path,
         typer.Argument(
@@ -128,6 +129,7 @@ def convert(
     """Rewrite a single-GPU training script, or a project, into one for torchrun.
 
     A shell script that starts torch.distributed.launch is rewritten into one that starts torchrun.
+    Arguments after -- are those that the script is started with: they decide its branches.
     """
     from ddpify.convert import Options
     from ddpify.convert.command import Request, run
@@ -154,6 +156,7 @@ def convert(
         activation_checkpointing=activation_checkpointing,
         resume=resume,
         snapshot_steps=snapshot_steps,
+        arguments=tuple(context.obj or ()),
     )
     _check(options)
     raise typer.Exit(run(request, options))

@@ -38,6 +38,7 @@ class Conversion:
     notes: tuple[Note, ...]
     runs_with: str = "torchrun --nproc_per_node=N"
     levels: int = 0  # dots of its imports: so many packages it is in, at least
+    arguments: tuple[str, ...] = ()  # that it was converted for
 
     @property
     def complete(self) -> bool:
@@ -88,6 +89,7 @@ def conversions(project: Project, options: Options) -> dict[ModuleFile, Conversi
     Raises:
         Refusal: The training is not converted.
     """
+    project.arguments = options.arguments
     with progress.shown("round"):
         plan = make_plan(project, options)
     plan.options = _with_free_alias(options, plan.editable)
@@ -107,7 +109,7 @@ def conversions(project: Project, options: Options) -> dict[ModuleFile, Conversi
     entry = made[project.entry]  # which also says what to look at in files that stay as they are
     shown = {one.source.path for one in made.values()}
     others = tuple(note for note in edits.notes if note.path not in shown)
-    made[project.entry] = replace(entry, notes=entry.notes + others)
+    made[project.entry] = replace(entry, notes=entry.notes + others, arguments=options.arguments)
     return made
 
 

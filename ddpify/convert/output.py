@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -150,8 +151,9 @@ def _checked(conversion: Conversion, written: Path) -> str:
 
 def _started(conversion: Conversion, written: Path) -> str:
     """The command that starts it: from above its package, where it imports from that."""
+    arguments = f" {shlex.join(conversion.arguments)}" if conversion.arguments else ""
     beside = written.resolve().parent == Path(conversion.source.path).resolve().parent
     if not conversion.levels or not beside:
-        return f"{conversion.runs_with} {written}"
+        return f"{conversion.runs_with} {written}{arguments}"
     root, name = started_from(written.resolve(), conversion.levels)
-    return f"cd {os.path.relpath(root)} && {conversion.runs_with} -m {name}"
+    return f"cd {os.path.relpath(root)} && {conversion.runs_with} -m {name}{arguments}"

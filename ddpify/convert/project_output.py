@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import stat
 import tempfile
@@ -180,8 +181,9 @@ def _left_behind(stock: Stock) -> Iterator[str]:
 def _how_to_run(conversion: ProjectConversion, output: Path) -> Iterator[str]:
     for entry in conversion.entries:
         start, name = _start(conversion, entry)
+        arguments = "".join(f" {shlex.quote(one)}" for one in conversion.files[entry].arguments)
         if entry in conversion.packaged:
             place = os.path.normpath(output / start)
-            yield f"run it: cd {place} && torchrun --nproc_per_node=N {name}"
+            yield f"run it: cd {place} && torchrun --nproc_per_node=N {name}{arguments}"
         else:
-            yield f"run it: torchrun --nproc_per_node=N {output / entry}"
+            yield f"run it: torchrun --nproc_per_node=N {output / entry}{arguments}"

@@ -21,7 +21,8 @@ class Options:
     in which a sharded model runs, such as bfloat16. ``activation_checkpointing``:
     compute the activations of blocks again in backward instead of keeping them.
     ``resume``: let a restart go on from a snapshot, taken every ``snapshot_steps`` steps, or at
-    the helper's own interval where it is 0.
+    the helper's own interval where it is 0. ``arguments``: those that the script is started with,
+    where they decide what it does; empty where any may come.
     """
 
     sampler: str = "exact"
@@ -36,6 +37,7 @@ class Options:
     activation_checkpointing: bool = False
     resume: bool = False
     snapshot_steps: int = 0
+    arguments: tuple[str, ...] = ()
 
     @property
     def wrap_arguments(self) -> str:

@@ -151,6 +151,7 @@ class Project:
         self.entries = [self._module(entry, "__main__", editable=True) for entry in entries]
         self.entry = self.entries[0]
         self.folder = folder
+        self.arguments: tuple[str, ...] = ()  # that the entries are started with, where known
         self.budget = Budget()  # of all that is done to understand it
         self.roots = roots_of((file.path.resolve() for file in self.entries), folder)
         self._names: dict[str, frozenset[str]] = {}  # of what is in a folder

@@ -17,4 +17,5 @@ class RuntimeUses:
     # Loaders with how the script shares them, and wrapped models.
     shared: dict[Instance, str] = field(default_factory=dict)
     wrapped: dict[Instance, Site] = field(default_factory=dict)
+    reads_arguments: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of the command line
     unwraps: dict[cst.CSTNode, Site] = field(default_factory=dict)  # model.module

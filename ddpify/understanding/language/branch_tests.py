@@ -18,7 +18,8 @@ def truth(run: RunState, test: cst.BaseExpression, result: Value) -> bool | None
     """Whether a test surely holds: literals, what the call passes, what follows from both.
 
     A name is a setting that the user may change, unless the call in progress gives its value;
-    so is what an object of a library holds, such as the options of the command line.
+    so is what an object of a library holds, such as the options of the command line where the
+    script's arguments are not told.
     """
     constant = result.constant()
     if constant is ...:
@@ -31,7 +32,10 @@ def _is_setting(run: RunState, test: cst.BaseExpression) -> bool:
         return test.value not in run.frame.scope.passed
     owners = run.seen(test.value) if isinstance(test, cst.Attribute) else None
     return owners is not None and any(
-        isinstance(a, Instance) and isinstance(a.type, str) for a in owners.atoms
+        isinstance(a, Instance)
+        and isinstance(a.type, str)
+        and not (run.project.arguments and a.type == "argparse.Namespace")
+        for a in owners.atoms
     )
 
 

@@ -80,7 +80,15 @@ def set_attribute(run: RunState, node: cst.BaseExpression, args: list[Value]) ->
         for owner in args[0].of(Instance):
             for name in names:
                 run.put(owner, str(name), args[2])
+            if not names:
+                set_any(run, owner)
     return REPLICATED
+
+
+def set_any(run: RunState, owner: Instance) -> None:
+    """Let any option of the command line be something else than its parser has read."""
+    for name in list(owner.attributes) if owner.type == "argparse.Namespace" else ():
+        run.put(owner, name, REPLICATED)
 
 
 def attributes_of(node: cst.BaseExpression, owner: Value) -> list[Value]:
@@ -127,5 +135,17 @@ def variables(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Val
         if isinstance(atom, Namespace):
             found.append(run.defined_in(node, atom))
         elif isinstance(atom, Instance):
+            if _may_be_changed(run, node):
+                set_any(run, atom)
             found.extend(run.as_dictionary(node, atom).atoms)
     return value(*found) or REPLICATED
+
+
+_READING = frozenset("copy get items keys values".split())
+
+
+def _may_be_changed(run: RunState, variables_of: cst.BaseExpression) -> bool:
+    """Whether ``vars(x)`` is more than read, or given to something to read."""
+    above = run.module.parents.get(variables_of)
+    called = isinstance(above, cst.Attribute) and above.attr.value in _READING
+    return not (called or isinstance(above, (cst.Arg, cst.For, cst.CompFor)))

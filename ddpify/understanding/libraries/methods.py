@@ -14,7 +14,9 @@ from ddpify.understanding.libraries import (
     autograd_functions,
     command_line_options,
     distributions,
+    given_options,
     loaded_files,
+    lookup_by_name,
     mode_switches,
     path_objects,
     random_numbers,
@@ -130,7 +132,9 @@ def _object_method(  # type: ignore[no-untyped-def]
     if atom.type in command_line_options.PARSERS and name == "add_argument":
         _add_argument(run, atom, args, kwargs)
     if atom.type in command_line_options.PARSERS and name in ("parse_args", "parse_known_args"):
-        return _arguments(run, atom, name)
+        return _arguments(run, node, atom, name, [*args, *kwargs.values()])
+    if atom.type in command_line_options.PARSERS and name == "set_defaults":
+        _set_defaults(run, atom, kwargs)
     drawn = random_numbers.method(run, node, atom, name)
     if drawn is not None:
         return drawn
@@ -160,16 +164,29 @@ def _closure(run: RunState, node: cst.BaseExpression, closure: Value) -> None:
 
 
 def _add_argument(run: RunState, atom: Instance, args: list[Value], kwargs: Keywords) -> None:
-    """An option may be what its default says."""
+    """An option may be what its default says, and is what the script's arguments do."""
     name = command_line_options.attribute_of(args, kwargs.get("dest"))
-    if name is not None and "default" in kwargs:
-        made = run.instance(atom.site, atom.module, "argparse.Namespace")
+    made = run.instance(atom.site, atom.module, "argparse.Namespace")
+    if name is not None and run.project.arguments:
+        run.put(made, name, given_options.option(run.project.arguments, args, kwargs))
+    elif name is not None and "default" in kwargs:
         run.put(made, name, join(REPLICATED, kwargs["default"]))
 
 
-def _arguments(run: RunState, atom: Instance, name: str) -> Value:
+def _set_defaults(run: RunState, atom: Instance, kwargs: Keywords) -> None:
+    made = run.instance(atom.site, atom.module, "argparse.Namespace")
+    for name, default in kwargs.items() if run.project.arguments else ():
+        run.put(made, name, join(REPLICATED, default))
+
+
+def _arguments(
+    run: RunState, node: cst.BaseExpression, atom: Instance, name: str, args: list[Value]
+) -> Value:
     """The options that a parser has read, by themselves or beside what is left."""
     made = run.instance(atom.site, atom.module, "argparse.Namespace")
+    if args:
+        lookup_by_name.set_any(run, made)  # it reads others than the script's
+    run.facts.runtime.reads_arguments.setdefault(node, run.site(node))
     if name == "parse_known_args":
         return value(Tup((value(made), REPLICATED)))
     return value(made)
