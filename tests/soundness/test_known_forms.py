@@ -9,6 +9,10 @@ from benchmarks.soundness.trying import Trial
 from tests.soundness.known_forms import script
 
 IN_LOOP = [
+    "z = torch.zeros(len(out), 4)\nfor i in range(len(out)):\n    z[i] = out[i - 1] * 2\n"
+    "loss = loss + (out * z).pow(2).mean()",
+    "z = torch.zeros(len(out), 4)\nfor i in range(len(out)):\n    z[i] = out[i] - out[i - 1]\n"
+    "loss = loss + (out * z).pow(2).mean()",
     "r = out[labels.clamp(max=0)]\nloss = loss + (r * out).mean()",
     "r = out[(inputs[:, 0] > 0).byte()]\nloss = loss + r.sum()",
     "mask = (labels == 1) | ~(inputs[:, 1] < 0).to('cpu')\nloss = loss + out[mask].sum()",

@@ -19,7 +19,7 @@ from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds
-from ddpify.understanding.syntax import names_of
+from ddpify.understanding.syntax import code_of, names_of
 from ddpify.understanding.values import NO_ROWS, Atom, Data, Tup, Value, value
 
 if TYPE_CHECKING:
@@ -50,11 +50,21 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
     elif rows:
         _write_places(run, target, rows, new)
         run.demand(target, value(*new.positions), uses.A_ROW)
-        for data in new.data:
-            if data.placement is Placement.ROWS and data.form is Layout.ROW:
+        for data in (one for one in new.data if one.placement is Placement.ROWS):
+            if data.form is Layout.ROW:
                 refuse(run, target, data)  # each rank's own would be another
+            elif not _is_of_the_same_row(target, data):
+                for one in rows:
+                    write_into_all(run, target, one)
     _write_replicated(run, target, owner)
     _note_gathered_argument(run, target, owner)
+
+
+def _is_of_the_same_row(target: cst.Subscript, row: Data) -> bool:
+    """Whether what is written into a row was taken by its own position: not ``z[i] = x[i - 1]``."""
+    first = target.slice[0].slice
+    at = {code_of(first.value)} if isinstance(first, cst.Index) else set()
+    return row.taken_by <= at
 
 
 def _write_places(run: RunState, target: cst.Subscript, rows: list[Data], new: Value) -> None:

@@ -405,11 +405,12 @@ def _index_rows(
     picked_from = frozenset({node.value})  # where the whole batch could be gathered
     for one in index.positions:
         run.facts.rows.positions.setdefault(node.value, set()).update(one.definition_sites)
-    return replace(
+    picked_row = replace(
         atom.placed(Placement.ROWS),
         definition_sites=picked_from,
         form=Layout.ROW if row else Layout.TENSOR,
     )
+    return single_samples.at(part_, picked_row) if kind == "index" else picked_row
 
 
 def _positions_of_all(index: Value, node: cst.Subscript) -> list[tuple[cst.BaseExpression, Data]]:

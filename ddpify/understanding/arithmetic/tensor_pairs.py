@@ -224,9 +224,9 @@ def _pair(
                 return _pairs_of_all(run, left, right)
             _demand_in_forward(run, node, result)
         if placement is Placement.ROWS:
-            result = replace(
-                result, definition_sites=definition_sites(left[1]) | definition_sites(right[1])
-            )
+            sites = definition_sites(left[1]) | definition_sites(right[1])
+            taken_by = frozenset(position for d in held for position in d.taken_by)
+            result = replace(result, definition_sites=sites, taken_by=taken_by)
         return value(replace(result, loaders=loaders))
     for expression, data in (left, right):
         if data is not None and data.placement.partial:
