@@ -109,7 +109,9 @@ def _replicated(atom: Atom, by: cst.BaseExpression | None) -> Atom:
         return Number()
     replicated = atom.placed(Placement.REPLICATE)
     if atom.placement is Placement.SHARD:
-        return replace(replicated, form=Layout.GATHERED, ndim=atom.ndim, one_each=atom.one_each)
+        names = atom.names or (frozenset() if by is None else frozenset({by}))
+        gathered = replace(replicated, form=Layout.GATHERED, names=names)
+        return replace(gathered, ndim=atom.ndim, one_each=atom.one_each)
     if atom.placement is Placement.COUNT:
         return replace(replicated, form=NumberKind.TOTAL)
     known = frozenset() if by is None else frozenset({by})

@@ -13,6 +13,13 @@ IN_LOOP = [
     "loss = loss + (out * z).pow(2).mean()",
     "z = torch.zeros(len(out), 4)\nfor i in range(len(out)):\n    z[i] = out[i] - out[i - 1]\n"
     "loss = loss + (out * z).pow(2).mean()",
+    "z = torch.zeros(inputs.size())\nfor i in range(len(z)):\n    z[i] = torch.randn(4)\n"
+    "loss = loss + F.mse_loss(model(inputs + z), z)",
+    "if epoch:\n    z = torch.randn(inputs.size())\nelse:\n    z = torch.zeros(inputs.size())\n"
+    "    for i in range(len(z)):\n        z[i] = torch.randn(4)\n"
+    "loss = loss + F.mse_loss(model(inputs + z), z)",
+    "z = torch.zeros(2 * len(out), 4)\nfor i in range(len(z)):\n    z[i] = torch.randn(4)\n"
+    "loss = loss + (torch.cat([out, out]) + z).pow(2).mean()",
     "r = out[labels.clamp(max=0)]\nloss = loss + (r * out).mean()",
     "r = out[(inputs[:, 0] > 0).byte()]\nloss = loss + r.sum()",
     "mask = (labels == 1) | ~(inputs[:, 1] < 0).to('cpu')\nloss = loss + out[mask].sum()",

@@ -7,14 +7,15 @@ none, as that of ``x.norm()``, all ranks hold the same result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import parts_of_rows
+from ddpify.understanding.arithmetic import made_rows, parts_of_rows
 from ddpify.understanding.arithmetic.tensor_dimensions import (
     KEEPING_DIMENSIONS,
     ORDERING,
@@ -223,17 +224,18 @@ def coupled(
     return value(replace(replicated, form=Layout.GATHERED, dim=data.dim, flat=True))
 
 
-def split_beside(
-    run: RunState,
-    left: tuple[cst.BaseExpression, Data | None],
-    right: tuple[cst.BaseExpression, Data | None],
-) -> bool:
-    """Whether a rank's rows meet rows of all ranks in a forward: it takes its own of those, too."""
-    if not run.frames_forward() or run.collating or not run.module.editable:
+def split_beside(run: RunState, operands: Iterable[tuple[cst.BaseExpression, Data | None]]) -> bool:
+    """Whether a rank's rows meet rows of all ranks, of which it takes its own, too.
+
+    That is in a forward, or where numbers alone filled those rows: no gradient goes back to them.
+    """
+    if run.collating or not run.module.editable:
         return False
-    for (_, own), (shown, gathered) in ((left, right), (right, left)):
+    for (_, own), (shown, gathered) in permutations(operands, 2):
         if own is None or gathered is None or gathered.form is not Layout.GATHERED or gathered.flat:
             continue  # a slice has fewer rows
+        if not run.frames_forward() and not made_rows.can_be_split(run, gathered, own):
+            continue
         if own.placement is Placement.SHARD and own.dim == gathered.dim == 0:
             run.facts.loading.given_back[shown] = own.loaders
             return True

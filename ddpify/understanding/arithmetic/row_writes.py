@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import loop_indices, tensor_pairs
+from ddpify.understanding.arithmetic import loop_indices, made_rows, tensor_pairs
 from ddpify.understanding.batching import earlier_samples, per_sample_lists
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.operators.rules import Rule
@@ -56,7 +56,7 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
             elif not _is_of_the_same_row(target, data):
                 for one in rows:
                     write_into_all(run, target, one)
-    _write_replicated(run, target, owner)
+    _write_replicated(run, target, owner, new)
     _note_gathered_argument(run, target, owner)
 
 
@@ -165,11 +165,12 @@ def _is_told_where(call: cst.Call) -> bool:
     return any(a.keyword is not None and a.keyword.value in ("out", "inplace") for a in call.args)
 
 
-def _write_replicated(run: RunState, target: cst.Subscript, owner: Value) -> None:
+def _write_replicated(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> None:
     """Ask for positions and values of all ranks where the rows of all are written into."""
     replicated = [a for a in owner.atoms if isinstance(a, Data) and a.form is Layout.GATHERED]
     if not replicated:
         return
+    made_rows.note_filled(run, replicated, new)
     at = [e.slice.value for e in target.slice if isinstance(e.slice, cst.Index)]
     bounds.count_sizes(run, [*bounds.of_slices(target), *at])
     bounds.count_all_rows(run, at)

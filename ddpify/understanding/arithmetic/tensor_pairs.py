@@ -204,7 +204,7 @@ def _pair(
     if placement is Placement.SHARD and operator != "@" and left[1] and right[1]:
         joint_loaders.combine(run, left[1], right[1])
     loaders = frozenset(loader for d in held for loader in d.loaders)
-    if operator != "@" and across_samples.split_beside(run, left, right):
+    if operator != "@" and across_samples.split_beside(run, [left, right]):
         return value(replace(base.placed(Placement.SHARD), loaders=loaders, dim=base.dim))
     if beside_replicated(run, [left, right]):
         return value(

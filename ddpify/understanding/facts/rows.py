@@ -58,6 +58,8 @@ class Rows:
     taken_apart: dict[cst.CSTNode, Site] = field(default_factory=dict)
     # Beside a rank's rows, of as many.
     replicated_rows: dict[cst.CSTNode, Site] = field(default_factory=dict)
+    # Where tensors of all ranks' rows were made into which something of samples is written.
+    filled_with_rows: set[cst.BaseExpression] = field(default_factory=set)
 
 
 @dataclass(repr=False, slots=True)

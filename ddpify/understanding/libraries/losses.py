@@ -10,7 +10,7 @@ import libcst as cst
 
 from ddpify.understanding import uses
 from ddpify.understanding.arguments import argument_pairs
-from ddpify.understanding.arithmetic import tensor_pairs
+from ddpify.understanding.arithmetic import across_samples, tensor_pairs
 from ddpify.understanding.arithmetic.denominators import LossCall, denominator
 from ddpify.understanding.batching import handmade_batches, joint_loaders
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout
@@ -98,7 +98,11 @@ def call(run: RunState, loss: LossCall) -> Value:
     if not shards:
         replicated = [a for one in loss.args for a in one.atoms if isinstance(a, Data)]
         return value(replicated[0].placed(Placement.REPLICATE)) if replicated else REPLICATED
-    if tensor_pairs.beside_replicated(run, [(n, a) for n, v in shown for a in v.of(Data)]):
+    held = [(n, a) for n, v in shown for a in v.of(Data)]
+    in_loop = not run.frames_forward()
+    if not (in_loop and across_samples.split_beside(run, held)) and tensor_pairs.beside_replicated(
+        run, held
+    ):
         return value(shards[0].placed(Placement.REPLICATE))
     _take_positions(run, loss)
     tensor_pairs.note_used_on_rows(run, [a for one in loss.args for a in one.of(Data)])
