@@ -24,6 +24,7 @@ from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import AlreadyDistributed, Refusal
 from ddpify.planning.shardable import refuse_unshardable
 from ddpify.planning.solver import make_plan
+from ddpify.planning.whole_work import left_whole
 from ddpify.source import Source, read_source
 from ddpify.stack import roomy
 from ddpify.understanding.project import ModuleFile, Project
@@ -39,6 +40,7 @@ class Conversion:
     runs_with: str = "torchrun --nproc_per_node=N"
     levels: int = 0  # dots of its imports: so many packages it is in, at least
     arguments: tuple[str, ...] = ()  # that it was converted for
+    whole: str = ""  # what every rank still does by itself, where that is most of the work
 
     @property
     def complete(self) -> bool:
@@ -106,10 +108,14 @@ def conversions(project: Project, options: Options) -> dict[ModuleFile, Conversi
         if file in project.entries or edits.change_in(file) or file.source.renamed_async
     ]
     made = {module: _changed(module, edits) for module in changed}
-    entry = made[project.entry]  # which also says what to look at in files that stay as they are
     shown = {one.source.path for one in made.values()}
-    others = tuple(note for note in edits.notes if note.path not in shown)
-    made[project.entry] = replace(entry, notes=entry.notes + others, arguments=options.arguments)
+    entry = made[project.entry]  # which also says what to look at in files that stay as they are
+    made[project.entry] = replace(
+        entry,
+        notes=entry.notes + tuple(note for note in edits.notes if note.path not in shown),
+        arguments=options.arguments,
+        whole=left_whole(plan, edits),
+    )
     return made
 
 

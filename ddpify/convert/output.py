@@ -133,7 +133,8 @@ def report(conversion: Conversion, output: Path | None) -> str:
     path = conversion.source.path
     written = None if output == STDOUT else output
     count = "1 change" if len(done) == 1 else f"{len(done)} changes"
-    lines = [f"{path}: {count}" + (f", written to {written}" if written else "")]
+    whole = f"; {conversion.whole}" if conversion.whole else ""
+    lines = [f"{path}: {count}" + (f", written to {written}" if written else "") + whole]
     lines += [f"  {note}" for note in done]
     if attention:
         lines.append("look at:")

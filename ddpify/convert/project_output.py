@@ -155,7 +155,8 @@ def report_project(conversion: ProjectConversion, output: Path | None, stock: St
     done = [note for note in notes if not note.attention]
     attention = [note for note in notes if note.attention]
     count = f"{_count(len(done), 'change')} in {_count(len(conversion.files), 'file')}"
-    lines = [f"{conversion.folder}: {count}" + (f", written to {output}" if output else "")]
+    whole = "".join(f"; {one.whole}" for one in conversion.files.values() if one.whole)
+    lines = [f"{conversion.folder}: {count}" + (f", written to {output}" if output else "") + whole]
     lines += [f"  {note}" for note in done]
     if attention:
         lines += ["look at:", *(f"  {note}" for note in attention)]

@@ -48,6 +48,9 @@ class Forwards:
     sample_hooks: dict[cst.CSTNode, SampleHook] = field(default_factory=dict)
     replicated_calls: dict[cst.CSTNode, ReplicatedCall] = field(default_factory=dict)
     sharded_calls: set[cst.CSTNode] = field(default_factory=set)
+    # Calls of models with weights: on a rank's own rows, and in loops on what all ranks hold.
+    shared_work: set[cst.CSTNode] = field(default_factory=set)
+    whole_work: dict[cst.CSTNode, Site] = field(default_factory=dict)
     row_calls: dict[Instance, bool] = field(default_factory=dict)  # from rows, whether to rows
     trained_by_rows: set[Instance] = field(default_factory=set)  # which perhaps train on a rank's
     # Functions with a backward of their own: which arguments of their forwards are rows.

@@ -25,10 +25,13 @@ def note(
     run: RunState, node: cst.BaseExpression, model: Instance, given: list[Value], result: Value
 ) -> None:
     """Note whether a call from outside a forward takes rows, or what all ranks hold."""
-    if run.frames_forward() or not given or not all(given):
+    if run.frames_forward() or not given:
+        return
+    local = [a for one in given for a in deep_atoms(one) if _is_local(a)]
+    _note_work(run, node, model, shared=bool(local))
+    if not all(given):
         return
     escaping_loaders.enter_a_model(run, given)
-    local = [a for one in given for a in deep_atoms(one) if _is_local(a)]
     if local:
         rowwise = all(_is_rows(a) for a in local) and all(_is_rows(a) for a in result.atoms)
         run.facts.forwards.row_calls[model] = (
@@ -52,15 +55,29 @@ def note(
         )
 
 
+def _note_work(run: RunState, node: cst.BaseExpression, model: Instance, *, shared: bool) -> None:
+    """Note a model's work as that of a rank's rows, or as done by every rank in a loop."""
+    if _is_without_work(run, model):
+        return
+    if shared:
+        run.facts.forwards.shared_work.add(node)
+    elif any(frame.loops for frame in run.frames):
+        run.facts.forwards.whole_work.setdefault(node, run.site(node))
+
+
+def _is_without_work(run: RunState, model: Instance) -> bool:
+    """Whether it is a loss, or has no weights."""
+    loss = object_kinds.is_loss(model) or criteria.is_criterion(run, model)
+    return loss or coupling_layers.has_no_weights(model)
+
+
 def _is_local(atom: Atom) -> bool:
     return isinstance(atom, Data) and atom.placement.local
 
 
 def _trains_on_all(run: RunState, model: Instance, given: list[Value]) -> bool:
     """Whether it is no loss, and gets gathered rows."""
-    if run.no_grad or object_kinds.is_loss(model) or criteria.is_criterion(run, model):
-        return False
-    if coupling_layers.has_no_weights(model):
+    if run.no_grad or _is_without_work(run, model):
         return False
     atoms = (atom for one in given for atom in deep_atoms(one))
     return any(isinstance(atom, Data) and atom.form is Layout.GATHERED for atom in atoms)
