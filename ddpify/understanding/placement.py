@@ -58,8 +58,8 @@ def combine(operator: str, left: Placement, right: Placement) -> Placement | Non
     """The placement of ``left operator right``, or None where an operand must be reduced first."""
     if left is right is _R:
         return _R
-    if _ROWS in (left, right):
-        return _ROWS
+    if _ROWS in (left, right):  # a sample beside what its batch has made is beside its others
+        return None if left.partial or right.partial else _ROWS
     if _S in (left, right):
         other = right if left is _S else left
         return _S if other in (_R, _S, _N) else None

@@ -231,8 +231,9 @@ def _pair(
     for expression, data in (left, right):
         if data is not None and data.placement.partial:
             run.demand(expression, value(data), uses.ARITHMETIC)
-    kept = Placement.SHARD if Placement.SHARD in (a, b) else Placement.REPLICATE
-    return value(replace(base.placed(kept), loaders=loaders))
+    kept = next((p for p in (Placement.ROWS, Placement.SHARD) if p in (a, b)), Placement.REPLICATE)
+    rows = next((d for d in held if d.placement is kept), base)
+    return value(replace(rows.placed(kept), loaders=loaders))
 
 
 def _pairs_of_all(
@@ -473,9 +474,10 @@ _LINEAR_IN = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 def _matmul(left: Data | None, right: Data | None) -> Placement | None:
     """What times weights stays what it is, as rows or sums do; rows against rows couple them."""
     held = [d.placement for d in (left, right) if d is not None and d.placement.local]
-    for placement in (Placement.ROWS, Placement.COUPLED):
-        if placement in held:
-            return placement
+    if Placement.ROWS in held:
+        return None if any(placement.partial for placement in held) else Placement.ROWS
+    if Placement.COUPLED in held:
+        return Placement.COUPLED
     if left is None or right is None or len(held) < 2:
         alone = _is_summed(left, 0) or _is_summed(right, 1)
         return held[0] if held[0] in _LINEAR_IN else Placement.COUPLED if alone else Placement.SHARD
