@@ -36,7 +36,7 @@ from ddpify.understanding.language import (
     imports,
     statements,
 )
-from ddpify.understanding.libraries import criteria, library, object_kinds
+from ddpify.understanding.libraries import criteria, library, object_kinds, random_numbers
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.run_state import RunState
@@ -219,6 +219,7 @@ class Interpreter(RunState):
                 self.facts.reductions.half_gathered.add(node)
             if any(isinstance(a, Data) and a.reduced for a in result.atoms):
                 self.facts.reductions.half_reduced.add(node)
+            self._take_part(result)
         else:
             self.facts.reductions.reduced_replicated.setdefault(node, self.site(node))
             known = any(isinstance(a, (Data, Number, ReplicatedTensor)) for a in result.atoms)
@@ -226,6 +227,12 @@ class Interpreter(RunState):
             if known and self.meets_split_batches():
                 self.facts.reductions.replicated_through.setdefault(node, set()).add(path)
         return self._with_whole_parts(node, definition_sites.reduced(result, node))
+
+    def _take_part(self, reduced: Value) -> None:
+        """Let loops have as many rounds on each rank as on the others, which reduce in each."""
+        if any(data.placement is not Placement.COUNT for data in reduced.data):
+            for through in self.gone_through:
+                random_numbers.ask_for_all(self, through)
 
     def _with_whole_parts(self, node: cst.BaseExpression, result: Value) -> Value:
         """What a reduction gives of tuples: lists and dictionaries in them are whole as well."""

@@ -91,7 +91,7 @@ def _item(run: RunState, node: Comprehension) -> Value:
     element = elements.iterate(run, node.for_in.iter, iterable) if through else UNKNOWN
     current_batch.taken(run, joint_loaders.last(run, element))
     with (
-        run.taking_rows(random_numbers.rows_of(run, node.for_in.iter)),
+        run.taking_rows(node.for_in.iter, random_numbers.rows_of(run, node.for_in.iter)),
         run.through_replicated(replicated),
     ):
         if isinstance(node, cst.DictComp):

@@ -80,7 +80,7 @@ def for_(run: RunState, node: cst.For) -> bool:
         run.frame.loops[-1].rows = tuple(filter(_is_of_one_sample, deep_atoms(element)))
         assignments.assign(run, node.target, _named_target(run, node.target, element))
 
-    with run.taking_rows(random_numbers.rows_of(run, node.iter)):
+    with run.taking_rows(node.iter, random_numbers.rows_of(run, node.iter)):
         return _loop(run, node, node.body, node.orelse, bind)
 
 

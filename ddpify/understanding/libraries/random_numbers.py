@@ -46,6 +46,7 @@ _PICKING = frozenset({"randint", "choice", "integers", "random_integers"})
 _SIZE_AT = {"randint": 2, "choice": 1, "integers": 2, "random_integers": 2}
 _ORDERS = ("randperm", "permutation")
 _SINGLE = ("torch.rand", "torch.randn", "torch.randint", "torch.bernoulli", "torch.normal")
+_NO_ROUNDS = (*SEVERAL_TENSORS, NumberKind.SHAPE)  # what gives no row in each round
 _LOOPING = ("range", "enumerate", "zip", "reversed")
 _AUGMENTING = (
     "Random", "ColorJitter", "GaussianBlur", "ElasticTransform", "AutoAugment", "RandAugment",
@@ -319,12 +320,25 @@ def _augments(target: Instance) -> bool:
     return any(isinstance(a, Instance) and _augments(a) for atoms in held for a in atoms)
 
 
+def ask_for_all(run: RunState, through: cst.BaseExpression) -> None:
+    """Ask that a loop over a rank's rows goes over those of all ranks, which take part in each."""
+    for data in run.seen(through).data:
+        if data.placement is Placement.COUNT:
+            for site in data.definition_sites:
+                run.demand(site, run.seen(site), uses.ROWS_OF_ALL)
+        elif data.placement is Placement.SHARD and data.form not in _NO_ROUNDS:
+            run.demand(through, value(data), uses.A_STATISTIC)
+    if isinstance(through, cst.Call) and dotted(through.func) in _LOOPING:
+        for argument in through.args:
+            ask_for_all(run, argument.value)
+
+
 def rows_of(run: RunState, node: cst.BaseExpression) -> Data | None:
     """The rows that a loop takes one by one: ``x``, ``range(len(x))`` or ``enumerate(x)``."""
     for data in run.seen(node).data:
         if data.placement is Placement.COUNT or (
             data.placement is Placement.SHARD
-            and data.form not in (*SEVERAL_TENSORS, NumberKind.SHAPE)
+            and data.form not in _NO_ROUNDS
         ):
             return data
     if isinstance(node, cst.Call) and dotted(node.func) in _LOOPING:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import libcst as cst
+
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.merged_calls import Ways
 from ddpify.understanding.run_state.state import State
@@ -71,14 +73,18 @@ class Blocks(State):
             self.collating = False
 
     @contextmanager
-    def taking_rows(self, rows: Data | None) -> Iterator[None]:
-        """Inside, each round takes one of these rows, if there are any."""
-        self.rows_taken += [rows] if rows is not None else []
+    def taking_rows(self, through: cst.BaseExpression, rows: Data | None) -> Iterator[None]:
+        """Inside, each round takes one of these rows of what a loop goes through, if any."""
+        if rows is None:
+            yield
+            return
+        self.rows_taken.append(rows)
+        self.gone_through.append(through)
         try:
             yield
         finally:
-            if rows is not None:
-                self.rows_taken.pop()
+            self.rows_taken.pop()
+            self.gone_through.pop()
 
     @contextmanager
     def through_replicated(self, active: bool) -> Iterator[None]:

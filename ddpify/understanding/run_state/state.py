@@ -69,6 +69,7 @@ class State(Code):
         self.rounds: list[Rounds] = []  # of the loops over samples that are in progress
         self.rounds_of: dict[cst.CSTNode, Rounds] = {}
         self.rows_taken: list[Data] = []  # by loops over a batch's rows, the innermost last
+        self.gone_through: list[cst.BaseExpression] = []  # what these loops go through
         # The loaders that the current batch comes from, for each way of getting here.
         self.current_loaders: frozenset[frozenset[Instance]] = frozenset()
         self.current_replicated: frozenset[frozenset[Instance]] = (
