@@ -130,8 +130,18 @@ def _function(plan: Plan, reduction: Reduction) -> str:
             )
             remedy = "read them on each rank alone, or number the samples in the dataset"
             plan.refuse(Refusal(site.module, site.node, message, remedy))
+        if any(len(plan.facts.batches.joined & data.loaders) > 1 for data in got if data.ragged):
+            plan.refuse(_of_two_loaders(plan.site(reduction.node)))
         return "gather_ragged"
     return "global_shape" if reduction.how == "shape" else reduction.how
+
+
+def _of_two_loaders(site: Site) -> Refusal:
+    """Rows of one loader under those of another: all ranks' would be in another order."""
+    message = (
+        "the batches of two loaders lie under each other here, and those of all ranks are read"
+    )
+    return Refusal(site.module, site.node, message, "read each loader's batch by itself")
 
 
 def _along(plan: Plan, reduction: Reduction) -> str:

@@ -71,7 +71,11 @@ def _enters_a_model(plan: Plan, nodes: list[cst.BaseExpression]) -> bool:
 def _parts(plan: Plan, node: cst.BaseExpression) -> list[cst.BaseExpression]:
     """The expressions to gather in place of one: those that a concatenation puts together."""
     given = node.args[0].value if isinstance(node, cst.Call) and node.args else None
-    stacked = any(d.form is Layout.STACKED for d in plan.facts.values.get(node, UNKNOWN).data)
+    held = plan.facts.values.get(node, UNKNOWN).data
+    of_two_sizes = [d for d in held if d.form is Layout.MASKED and d.placement is Placement.SHARD]
+    if of_two_sizes and all(d.definition_sites for d in held):
+        return plan.project.in_order({one for d in held for one in d.definition_sites})
+    stacked = any(d.form is Layout.STACKED for d in held)
     if not stacked or not isinstance(given, (cst.List, cst.Tuple)):
         return [node]
     parts = [plan.facts.values.get(e.value, UNKNOWN).data for e in given.elements]

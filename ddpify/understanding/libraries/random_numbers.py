@@ -337,8 +337,7 @@ def rows_of(run: RunState, node: cst.BaseExpression) -> Data | None:
     """The rows that a loop takes one by one: ``x``, ``range(len(x))`` or ``enumerate(x)``."""
     for data in run.seen(node).data:
         if data.placement is Placement.COUNT or (
-            data.placement is Placement.SHARD
-            and data.form not in _NO_ROUNDS
+            data.placement is Placement.SHARD and data.form not in _NO_ROUNDS
         ):
             return data
     if isinstance(node, cst.Call) and dotted(node.func) in _LOOPING:

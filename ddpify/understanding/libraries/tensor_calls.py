@@ -57,7 +57,8 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 
-_NUMBERS = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
+_NUMBERS = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED, Placement.COUPLED)
+_ROWS = (Placement.SHARD, Placement.ROWS)
 # What takes rows of one tensor by rows of another, as arithmetic does.
 _ROW_BY_ROW = frozenset("gather take_along_dim where lerp".split()) | tensors.BROADCASTING
 # What takes an operand's elements at positions that another gives, or as often as it says.
@@ -555,7 +556,7 @@ def _beside_rows(run: RunState, node: cst.BaseExpression, inner: list[Data]) -> 
     """The pieces without those that must be the same number on every rank beside a rank's rows."""
     shown = [(e, d) for e, one in queues.pieces(run, node) for d in one.data]
     numbers = [(e, d) for e, d in shown if d.placement in _NUMBERS]
-    if not numbers or not any(d.placement is Placement.SHARD for _, d in shown):
+    if not numbers or not any(d.placement in _ROWS for _, d in shown):
         return inner
     for expression, number in numbers:
         run.demand(expression, value(number), uses.ARITHMETIC)
@@ -584,8 +585,10 @@ def _rows_joined(
     placed = replace(first.placed(first.placement), loaders=sources)
     unequal = joint_loaders.unequal(run, sources, sources)
     run.facts.batches.joined |= sources if unequal else set()
-    if unequal or any(d.ragged for d in inner):
-        placed = replace(placed, form=Layout.MASKED)
+    ragged = any(d.ragged for d in inner)
+    if unequal or ragged:
+        pieces_ = frozenset() if ragged or dim != 0 else _shown_pieces(run, node)
+        placed = replace(placed, form=Layout.MASKED, definition_sites=pieces_)
     if all(d.counting for d in inner):
         counting = frozenset(definition_site for d in inner for definition_site in d.counting)
         return replace(placed, form=NumberKind.COMPUTED, definition_sites=counting)
@@ -598,12 +601,14 @@ def _rows_joined(
         return placed
     if {d.form for d in inner} == {Layout.ROW}:
         return placed  # one of each sample
-    form = Layout.MASKED if placed.ragged else Layout.STACKED
-    return replace(placed, form=form, definition_sites=_shown_pieces(run, node))
+    if placed.ragged:
+        return placed
+    return replace(placed, form=Layout.STACKED, definition_sites=_shown_pieces(run, node))
 
 
 def _shown_pieces(run: RunState, node: cst.BaseExpression) -> frozenset[cst.BaseExpression]:
     """The elements of ``torch.cat((a, b))``, each of which could be gathered by itself."""
     shown = queues.pieces(run, node)
-    rows = all({d.form for d in held.data} <= {Layout.TENSOR} for _, held in shown)
+    tensors_ = {Layout.TENSOR, Layout.BATCH}  # what is joined is a tensor, whatever a loader gives
+    rows = all({d.form for d in held.data} <= tensors_ for _, held in shown)
     return frozenset(element for element, held in shown if held.data) if rows else frozenset()
