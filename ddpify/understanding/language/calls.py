@@ -13,7 +13,7 @@ from ddpify.understanding.batching import current_batch, handmade_batches, model
 from ddpify.understanding.facts import Site
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.frames import Frame
-from ddpify.understanding.language import attributes, forward_attributes, overloads
+from ddpify.understanding.language import attributes, forward_attributes, overloads, star_args
 from ddpify.understanding.libraries import (
     container_methods,
     criteria,
@@ -176,6 +176,9 @@ def _instantiate(
 def _fill_fields(run, node, instance: Instance, made: Class, args, kwargs) -> None:  # type: ignore[no-untyped-def]
     """A data class or a named tuple keeps what it is made with."""
     names = made.fields()
+    for name in names[len(args) :] if star_args.may_give_more(kwargs) else ():
+        if (made.find(name) or UNKNOWN).constant() is not ...:  # the default of an option
+            run.put(instance, name, UNKNOWN)
     for name, given in [*zip(names, args, strict=False), *kwargs.items()]:
         if name in names:
             run.put(instance, name, given)
@@ -479,4 +482,6 @@ def _keyword(run: RunState, function: Function, parameter: cst.Param, kwargs: Ke
         return kwargs[name]
     if parameter.default is None:
         return UNKNOWN
-    return function.defaults.get(name) or run.default(parameter.default)
+    default = function.defaults.get(name) or run.default(parameter.default)
+    told = default.constant() is not ... and star_args.may_give_more(kwargs)
+    return UNKNOWN if told else default

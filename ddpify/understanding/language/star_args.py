@@ -12,6 +12,7 @@ from ddpify.understanding.forms import NumberKind
 from ddpify.understanding.language import attributes, elements
 from ddpify.understanding.values import (
     UNKNOWN,
+    Atom,
     Bound,
     Class,
     Data,
@@ -71,6 +72,22 @@ def spread_keywords(
         if parameter.name.value not in kwargs and not isinstance(default.constant(), bool):
             kwargs[parameter.name.value] = join(parts, default)
     kwargs.setdefault("**", result)
+
+
+def may_give_more(kwargs: dict[str, Value]) -> bool:
+    """Whether ``**x`` may give what is not seen, as options from a file do.
+
+    A dictionary whose keys are all known gives these alone, and one of a batch gives its parts.
+    """
+    spread_of = kwargs.get("**")
+    if spread_of is None or named_parts.parts_by_name(spread_of):
+        return False
+    return not spread_of.atoms or not all(map(_has_known_keys, spread_of.atoms))
+
+
+def _has_known_keys(atom: Atom) -> bool:
+    known = isinstance(atom, Instance) and atom.type == "dict"
+    return known and "*" not in atom.attributes  # type: ignore[attr-defined]
 
 
 def open_parameters(

@@ -149,3 +149,38 @@ print(worst, steps)
 def test_a_flag_that_other_calls_tell_is_what_its_default_says(tmp_path: Path, told: str) -> None:
     lines = added(tmp_path, HEAD + EPOCH + f"rows, kinds = epoch(check, {told})\nprint(rows)\n")
     assert not any("worst" in line or "steps" in line for line in lines)
+
+
+FIELD = """\
+import json
+from dataclasses import dataclass
+@dataclass
+class Options:
+    mean: bool = True
+"""
+PARAMETER = """\
+import json
+class Options:
+    def __init__(self, mean=True):
+        self.mean = mean
+"""
+
+
+@pytest.mark.parametrize("made", [FIELD, PARAMETER])
+@pytest.mark.parametrize(
+    ("given", "known"),
+    [
+        ("**json.load(open('options.json'))", False),
+        ("**{'mean': True}", True),
+        ("**{}", True),
+        ("", True),
+    ],
+)
+def test_options_from_a_file_go_before_a_default(
+    tmp_path: Path, made: str, given: str, *, known: bool
+) -> None:
+    loss = 'gap = F.cross_entropy(brain(a), b, reduction="none")\n    '
+    loss += "penalty = gap.mean() if options.mean else gap.sum()"
+    text = HEAD + made + f"options = Options({given})\n" + STEP.replace(PLAIN, loss)
+    either = "penalty = dd.mean(gap.mean()) if options.mean else dd.sum(gap.sum())"
+    assert (either in added(tmp_path, text)) is not known
