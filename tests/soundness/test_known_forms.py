@@ -55,6 +55,14 @@ IN_LOOP = [
     "parts = (*out.chunk(2, 1), targets)\nprint(parts[-1].mean(), *(1, *out.shape))",
 ]
 
+# Code that is not read may take a list of samples beside rows: both are this rank's, or all ranks'.
+_UNREAD = "far = eval('lambda a, b: sum(((c - d) ** 2).mean() for c, d in zip(a, b)) / len(a)')\n"
+LISTS_FOR_UNREAD_CODE = [
+    f"{_UNREAD}loss = loss + far(out, [one.to('cpu') for one in targets])",
+    f"{_UNREAD}before, blended = 0, []\nfor one in targets:\n    before = 0.5 * before + one\n"
+    "    blended.append(before)\nloss = loss + far(out, blended)",
+]
+
 ROWS_IN_OTHER_LAYOUTS = [
     "z = torch.cat([out, targets])\nloss = loss + z.narrow(0, 0, 1).sum() + z.select(0, 1).sum()",
     "z = out[labels > 0]\nloss = loss + z.select(0, -1).sum() if len(z) else loss",
@@ -181,7 +189,10 @@ IN_COLLATE = [
 ]
 
 FORMS = [
-    *(("loop", lines) for lines in (*IN_LOOP, *ROWS_IN_OTHER_LAYOUTS, *BESIDE_ALL)),
+    *(
+        ("loop", lines)
+        for lines in (*IN_LOOP, *LISTS_FOR_UNREAD_CODE, *ROWS_IN_OTHER_LAYOUTS, *BESIDE_ALL)
+    ),
     *(("loop", lines) for lines in (*MATCHED, *SOME_OR_PAIRS, *AS_LONG_AS_THE_BATCH)),
     *(("loop", lines) for lines in OF_ONE_PLACEMENT),
     *(("forward", lines) for lines in (*IN_FORWARD, *COUNTED_IN_FORWARD, *VIEWED_IN_FORWARD)),

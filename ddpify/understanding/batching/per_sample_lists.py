@@ -185,6 +185,11 @@ def _positions(run: RunState, target: cst.BaseExpression) -> set[str]:
     return {name for name in names if run.lookup(name).positions}
 
 
+def are_of_each(held: Value) -> bool:
+    """Whether these are lists alone, each with an item for each of a rank's rows."""
+    return bool(held) and all(isinstance(a, Instance) and a.each for a in held.atoms)
+
+
 def are_rows(element: Value) -> bool:
     """Whether what a loop gets in each round is one of a rank's rows, or some of one sample."""
     return bool(element) and all(_is_row(atom) for atom in element.atoms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,8 @@ from ddpify.understanding.values import (
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
+
+_ALL_SAMPLES = Data(Placement.REPLICATE, form=Layout.GATHERED)
 
 
 def foreign(
@@ -114,7 +117,7 @@ def opaque(
     """The result of code that ddpify cannot read, given these arguments."""
     operands = argument_pairs(node, args, kwargs)
     handmade_batches.meet(run, operands, surely=target is not None, unseen=target is not None)
-    if target is None and tensor_pairs.beside_replicated(run, tensor_pairs.held_tensors(operands)):
+    if target is None and tensor_pairs.beside_replicated(run, _held_tensors(run, operands)):
         return REPLICATED
     shards: list[Data] = []
     picked: list[Data] = []
@@ -126,6 +129,8 @@ def opaque(
                 run.facts.sizes.shape_uses.update(data.definition_sites)
             elif data.placement is Placement.SHARD:
                 shards.append(data)
+            elif data.placement is Placement.ROWS and per_sample_lists.are_of_each(one):
+                shards.append(data.placed(Placement.SHARD))
             elif (
                 data.placement is Placement.ROWS and by_sample and (data.definition_sites or inside)
             ):
@@ -139,6 +144,15 @@ def opaque(
         return _of_replicated(run, node, [*args, *kwargs.values()])
     loaders = frozenset(loader for d in shards for loader in d.loaders)
     return value(Data(Placement.SHARD, loaders, opaque=True, form=_form(shards)))
+
+
+def _held_tensors(
+    run: RunState, operands: Sequence[tuple[cst.BaseExpression, Value]]
+) -> list[tuple[cst.BaseExpression, Data | None]]:
+    """Each tensor that an operand may be, and those of the lists with the samples of all ranks."""
+    lists = [(node, atom) for node, held in operands for atom in held.of(Instance)]
+    whole = [(node, _ALL_SAMPLES) for node, atom in lists if atom in run.of_all_ranks]
+    return [*tensor_pairs.held_tensors(operands), *whole]
 
 
 def _takes_one(target: Instance) -> bool:
