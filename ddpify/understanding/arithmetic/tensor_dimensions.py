@@ -20,7 +20,7 @@ OVER_A_DIMENSION = frozenset(
     " array_split count_nonzero logcumsumexp cummax cummin msort diff"
     " nanmean nansum mean sum average softmin normalize cosine_similarity argpartition nanmedian"
     " quantile nanquantile percentile nanpercentile std_mean var_mean aminmax vector_norm"
-    " fft ifft rfft irfft hfft ihfft".split()
+    " fft ifft rfft irfft hfft ihfft pairwise_distance".split()
 )
 ROW_WISE_WITHOUT_DIMENSION = frozenset("softmax log_softmax softmin normalize".split())
 # Along the first dimension, unless they are told otherwise.
@@ -28,14 +28,14 @@ PARTING = frozenset("split chunk tensor_split array_split".split())
 ORDERING = frozenset("sort argsort topk".split())  # which give positions
 _FOURIER = frozenset("fft ifft rfft irfft hfft ihfft".split())
 _OVER_THE_LAST = _FOURIER | frozenset(
-    "topk sort argsort diff mode kthvalue argpartition".split()
+    "topk sort argsort diff mode kthvalue argpartition pairwise_distance".split()
 )  # unless they are told otherwise
 KEEPING_DIMENSIONS = _FOURIER | frozenset(
     "softmax log_softmax softmin cumsum cumprod logcumsumexp cummax cummin msort topk sort argsort"
     " argpartition split chunk tensor_split array_split normalize diff".split()
 )
 _OF_ALL_SAMPLES = frozenset("median nanmedian std var quantile nanquantile".split())
-SIZE_FIRST = _FOURIER | frozenset(  # or another number
+_SIZE_FIRST = _FOURIER | frozenset(  # or another number
     "cosine_similarity vector_norm normalize topk split chunk tensor_split array_split norm diff"
     " kthvalue quantile nanquantile percentile nanpercentile".split()
 )
@@ -50,9 +50,16 @@ _ALONG_ONE = ROW_WISE_WITHOUT_DIMENSION | _OVER_THE_LAST | PARTING | {"cosine_si
 OVER_ALL = OVER_A_DIMENSION - SUMMING - _ALONG_ONE
 
 
+def told(name: str, rest: Sequence[Value]) -> Sequence[Value]:
+    """The arguments that may name a dimension, besides the tensor."""
+    if name == "pairwise_distance":  # which has an order and a tolerance
+        return ()
+    return rest[1:] if name in _SIZE_FIRST else rest
+
+
 def goes_over_all(name: str, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     """Whether a function that is no sum or mean goes over all elements."""
-    given = rest[1:] if name in SIZE_FIRST else rest
+    given = told(name, rest)
     if name not in OVER_ALL or (given and given[0].data):  # torch.max(a, b): elementwise
         return False
     return () in named_dimensions(given, kwargs)
@@ -69,7 +76,7 @@ def goes_over_rows(
     name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> bool:
     """Whether a function of a dimension goes along that of the rows, or along all."""
-    given = rest[1:] if name in SIZE_FIRST else rest
+    given = told(name, rest)
     if given and given[0].data:  # torch.max(a, b): elementwise
         return False
     if given or {"dim", "axis"} & kwargs.keys():
@@ -106,8 +113,7 @@ def along(
     run: RunState, name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> Value:
     """A function along one dimension, or over all elements where none is named."""
-    if name in SIZE_FIRST:
-        rest = rest[1:]
+    rest = told(name, rest)
     if rest and rest[0].data:  # torch.max(a, b): elementwise
         return _within_rows(name, data, pair=False)
     if name in PARTING and over_all_rows(data.dim, rest, kwargs) and _has_parts(run, data):
@@ -147,7 +153,7 @@ def _has_parts(run: RunState, data: Data) -> bool:
 
 def mixes_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     """Whether a function is told to go along the dimension in which the rows lie."""
-    given = rest[1:] if name in SIZE_FIRST else rest
+    given = told(name, rest)
     if name in (*PARTING, "unbind") or (given and given[0].data):
         return False
     default = (-1,) if name in _OVER_THE_LAST else ()
@@ -160,7 +166,7 @@ def may_mix_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[s
 
     Where the number of dimensions is not known, the last one is taken for one of each sample.
     """
-    given = rest[1:] if name in SIZE_FIRST else rest
+    given = told(name, rest)
     dims = [d for one in named_dimensions(given, kwargs) for d in one]
     return not data.ndim and any(isinstance(d, int) and d < -1 for d in dims)
 
@@ -169,7 +175,7 @@ def is_of_all_samples(
     name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> bool:
     """Whether a function gives what no rank's rows alone have, as ``x.std()`` and ``x.std(0)``."""
-    given = rest[1:] if name in SIZE_FIRST else rest
+    given = told(name, rest)
     everything = () in named_dimensions(given, kwargs)
     return name in _OF_ALL_SAMPLES and (everything or mixes_rows(name, data, rest, kwargs))
 

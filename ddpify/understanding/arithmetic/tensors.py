@@ -30,12 +30,12 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
     OVER_A_DIMENSION,
     OVER_ALL,
     PARTING,
-    SIZE_FIRST,
     gives_a_pair,
     goes_over_rows,
     keeps_dimensions,
     kept_form,
     mixes_rows,
+    told,
 )
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.batching import batch_rows, collating, handmade_batches, item_dimensions
@@ -304,7 +304,7 @@ def _dimensions_left(
         return dimensions.after(name, ndim, rest)
     if name in KEEPING_DIMENSIONS:
         return ndim if rest or kwargs else 0  # NumPy's go through all elements, if not told
-    given = named_dimensions(rest[1:] if name in SIZE_FIRST else rest, kwargs)
+    given = named_dimensions(told(name, rest), kwargs)
     if not ndim or len(given) != 1 or ... in given[0]:
         return 0
     return ndim if keeps_dimensions(kwargs) else max(ndim - len(given[0]), 0) * bool(given[0])

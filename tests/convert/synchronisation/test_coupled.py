@@ -858,7 +858,12 @@ def test_functions_along_the_rows(tmp_path: Path, loss: str, expected: str) -> N
 
 @pytest.mark.parametrize(
     "loss",
-    ["torch.diff({}).mean()", "F.cosine_similarity({}, a[:, :3]).mean()", "{}.cummax(1)[0].mean()"],
+    [
+        "torch.diff({}).mean()",
+        "F.cosine_similarity({}, a[:, :3]).mean()",
+        "F.pairwise_distance({}, a[:, :3], 1, 0.1).mean()",
+        "{}.cummax(1)[0].mean()",
+    ],
 )
 def test_functions_within_each_row(tmp_path: Path, loss: str) -> None:
     line = f"penalty = {loss.format('brain(a)')}"
