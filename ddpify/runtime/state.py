@@ -6,7 +6,9 @@ reference to them stays.
 """
 
 import argparse
+import array
 import contextlib
+import enum
 import random
 import sys
 import weakref
@@ -22,9 +24,20 @@ from torch.utils.data import DataLoader, Dataset
 from ddpify.runtime.adoption import divide_states
 from ddpify.runtime.dtensor import is_dtensor, like_shard
 from ddpify.runtime.process import is_main, world
+from ddpify.runtime.rebuilt import (
+    Named,
+    byte_array,
+    is_known_by_identity,
+    member,
+    name_of,
+    named,
+    numbers,
+    slots,
+)
 
 _PLAIN = (type(None), bool, int, float, str)
 _LEFT_OUT = (DataLoader, Dataset)
+_WRAPPING = ("torch.nn.parallel.", "torch.distributed.", "torch.optim.")
 _gathering = True
 _entered: dict[str, "weakref.ref[Any]"] = {}
 
@@ -54,8 +67,7 @@ def _parts(path: str, one: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(one, dict):
         yield from ((f"{path}[{key!r}]", item) for key, item in one.items())
     elif _is_plain_object(one):
-        held = vars(one).items()
-        yield from ((f"{path}.{key}", item) for key, item in held)
+        yield from ((f"{path}.{key}", item) for key, item in _held(one))
 
 
 @contextlib.contextmanager
@@ -78,11 +90,11 @@ def _stays(value: Any, name: str) -> bool:
 def forms_alone() -> Iterator[None]:
     """Inside, encode() finds out what has a plain form, without communication."""
     global _gathering
-    _gathering = False
+    before, _gathering = _gathering, False
     try:
         yield
     finally:
-        _gathering = True
+        _gathering = before
 
 
 class CannotStore(TypeError):
@@ -100,9 +112,13 @@ def encode(value: Any, name: str = "value") -> Any:
         # What is sharded is cut on the CPU: no device need have room for all of it.
         place = "cpu" if is_dtensor(value) else value.device.type
         return "tensor", _full(value), place, _stays(value, name)
+    if isinstance(value, tuple) and hasattr(value, "_make"):
+        return "named tuple", _encode_named_tuple(value, name)
     for kind, types, form in _FORMS:
         if isinstance(value, types):
             return kind, form(value, name)
+    if isinstance(value, Named) and (known := name_of(value)):
+        return "named", list(known)
     if "numpy" in sys.modules:
         found = _encode_numpy(value, name)
         if found is not None:
@@ -154,10 +170,17 @@ def _is_ndarray_of_numpy(value: Any) -> bool:
 def _is_plain_object(value: Any) -> bool:
     """Whether an object is what its attributes are: of the script's class, or a namespace."""
     kind = type(value)
-    if isinstance(value, nn.Module | type | FunctionType | ModuleType):
+    if isinstance(value, nn.Module | type | FunctionType | ModuleType | enum.Enum):
         return False
-    named = isinstance(value, argparse.Namespace | SimpleNamespace)
-    return named or (_is_script_class(kind) and hasattr(value, "__dict__"))
+    if isinstance(value, argparse.Namespace | SimpleNamespace):
+        return True
+    return _is_script_class(kind) and (hasattr(value, "__dict__") or hasattr(kind, "__slots__"))
+
+
+def _held(value: Any) -> Iterator[tuple[str, Any]]:
+    """The attributes of an object, with their names."""
+    yield from getattr(value, "__dict__", {}).items()
+    yield from slots(value)
 
 
 def _is_script_class(kind: type) -> bool:
@@ -186,15 +209,17 @@ def _encode_items(value: Any, name: str) -> list[Any]:
 
 def _encode_dict(value: dict[Any, Any], name: str) -> list[Any]:
     return [
-        (encode(key, f"{name}'s key"), encode(item, f"{name}[{key!r}]"))
-        for key, item in value.items()
+        (_encode_key(key, at, f"{name}'s key"), encode(item, f"{name}[{key!r}]"))
+        for at, (key, item) in enumerate(value.items())
     ]
 
 
-def _encode_tuple(value: tuple[Any, ...], name: str) -> list[Any]:
-    if hasattr(value, "_fields"):
-        raise CannotStore(f"{name} is a named tuple, {type(value).__qualname__}")
-    return _encode_items(value, name)
+def _encode_key(key: Any, at: int, name: str) -> Any:
+    """A key; of a parameter, a module or another object its place among the keys."""
+    by_identity = isinstance(key, torch.Tensor) or is_known_by_identity(key)
+    if by_identity and not isinstance(key, Named):
+        return "key", at
+    return encode(key, name)
 
 
 def _read_list(content: list[Any], into: Any, name: str) -> Any:
@@ -214,15 +239,31 @@ def _read_tuple(content: list[Any], into: Any, name: str) -> Any:
     )
 
 
+def _encode_named_tuple(value: Any, name: str) -> list[Any]:
+    return [name_of(type(value)), _encode_items(value, name)]
+
+
+def _read_named_tuple(content: list[Any], into: Any, name: str) -> Any:
+    known, items = content
+    kind: Any = type(into) if hasattr(into, "_make") else named(known, None, name)
+    return kind._make(_read_tuple(items, into, name))
+
+
 def _read_dict(content: list[Any], into: Any, name: str) -> Any:
     old = dict(into) if isinstance(into, dict) else {}
-    found = {}
+    keys, found = list(old), {}
     for key_code, code in content:
-        key = _decode(key_code, None, name)
+        key = _decode(key_code, keys, name)
         if key not in old and isinstance(into, defaultdict) and into.default_factory:
             old[key] = into.default_factory()  # a container in it is of the same kind
         found[key] = _decode(code, old.get(key), f"{name}[{key!r}]")
     return _refilled(into, found, dict)
+
+
+def _read_key(place: int, keys: Any, name: str) -> Any:
+    if not isinstance(keys, list) or place >= len(keys):
+        raise _not_made(f"{name}'s key")
+    return keys[place]
 
 
 def _refilled(into: Any, content: Any, kind: Any) -> Any:
@@ -246,14 +287,46 @@ def _read_deque(content: list[Any], into: Any, name: str) -> Any:
 
 # ------------------------------------------------------------------ modules and other objects
 def _encode_module(module: nn.Module, name: str) -> dict[str, Any]:
-    """Beside the state dict: gradients under accumulation, and what is trained or frozen."""
+    """Beside the state dict: gradients under accumulation, what is trained or frozen, buffers that
+    it leaves out, and numbers and containers that layers keep."""
     grads = {key: p.grad for key, p in module.named_parameters() if p.grad is not None}
+    kept = {(path, key): held for path, key, held in _attributes_of_layers(module)}
     return {
         "state": encode(dict(module.state_dict()), f"{name}.state_dict()"),
         "gradients": {key: _full(grad) for key, grad in grads.items()},
         "trained": {key: p.requires_grad for key, p in module.named_parameters()},
         "training": [layer.training for layer in module.modules()],
+        "buffers": {key: _full(held) for key, held in _left_out_buffers(module)},
+        "attributes": [(*at, encode(held, f"{name}.{'.'.join(at)}")) for at, held in kept.items()],
     }
+
+
+def _left_out_buffers(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    in_state = module.state_dict().keys()
+    yield from ((key, held) for key, held in module.named_buffers() if key not in in_state)
+
+
+def _attributes_of_layers(module: nn.Module) -> Iterator[tuple[str, str, Any]]:
+    """Numbers of all layers, and of the script's own layers what else has a plain form."""
+    for path, layer in module.named_modules():
+        if type(layer).__module__.startswith(_WRAPPING):
+            continue
+        own = _is_script_class(type(layer))
+        for key, held in vars(layer).items():
+            if key.startswith("_") or key == "training" or isinstance(held, torch.nn.Module):
+                continue
+            number = isinstance(held, bool | int | float)
+            if number or (own and not isinstance(held, _LEFT_OUT) and _has_form(held)):
+                yield path, key, held
+
+
+def _has_form(value: Any) -> bool:
+    try:
+        with forms_alone():
+            encode(value)
+    except (CannotStore, RecursionError):
+        return False
+    return True
 
 
 def _read_module(content: dict[str, Any], into: Any, name: str) -> Any:
@@ -265,6 +338,12 @@ def _read_module(content: dict[str, Any], into: Any, name: str) -> Any:
         parameter.grad = None if grad is None else _gradient(grad, parameter)
     for layer, training in zip(into.modules(), content["training"], strict=True):
         layer.training = training
+    buffers, layers = dict(into.named_buffers()), dict(into.named_modules())
+    for key, held in content["buffers"].items():
+        buffers[key].copy_(held)
+    for path, key, code in content["attributes"]:
+        held = layers[path].__dict__
+        held[key] = _decode(code, held.get(key), f"{name}.{path}.{key}")
     return into
 
 
@@ -287,7 +366,7 @@ def _read_stateful(content: Any, into: Any, name: str) -> Any:
 def _attributes(value: Any, name: str) -> dict[str, Any]:
     """What an object of the script's own class holds, except what has no plain form."""
     found = {}
-    for key, held in vars(value).items():
+    for key, held in _held(value):
         if held is value or isinstance(held, _LEFT_OUT):
             continue
         try:
@@ -298,7 +377,7 @@ def _attributes(value: Any, name: str) -> dict[str, Any]:
 
 
 def _read_object(content: dict[str, Any], into: Any, name: str) -> Any:
-    if not hasattr(into, "__dict__"):
+    if not _is_plain_object(into):
         raise _not_made(name)
     for key, code in content.items():
         held = _decode(code, getattr(into, key, None), f"{name}.{key}")
@@ -374,10 +453,14 @@ def _read_numpy_random_state(content: Any, into: Any, name: str) -> Any:
 Form = Callable[[Any, str], Any]
 _FORMS: tuple[tuple[str, Any, Form], ...] = (
     ("module", nn.Module, _encode_module),
-    ("tuple", tuple, _encode_tuple),
+    ("tuple", tuple, _encode_items),
     ("list", list, _encode_items),
     ("dict", dict, _encode_dict),
     ("set", set, _encode_items),
+    ("frozen set", frozenset, _encode_items),
+    ("member", enum.Enum, lambda value, _: value.name),
+    ("numbers", array.array, lambda value, _: [value.typecode, value.tolist()]),
+    ("byte array", bytearray, lambda value, _: list(value)),
     ("deque", deque, lambda value, name: [value.maxlen, _encode_items(value, name)]),
     ("bytes", bytes, lambda value, _: list(value)),
     ("complex", complex, lambda value, _: [value.real, value.imag]),
@@ -388,9 +471,16 @@ _FORMS: tuple[tuple[str, Any, Form], ...] = (
 _RESTORERS: dict[str, Callable[[Any, Any, str], Any]] = {
     "module": _read_module,
     "tuple": _read_tuple,
+    "named tuple": _read_named_tuple,
     "list": _read_list,
     "dict": _read_dict,
     "set": _read_set,
+    "frozen set": lambda content, _, name: frozenset(_decode(c, None, name) for c in content),
+    "key": _read_key,
+    "member": member,
+    "named": named,
+    "numbers": numbers,
+    "byte array": byte_array,
     "deque": _read_deque,
     "bytes": lambda content, *_: bytes(content),
     "complex": lambda content, *_: complex(*content),

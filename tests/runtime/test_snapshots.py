@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import enum
 import errno
 import os
 import random
 import resource
 import signal
 import sys
-from collections import defaultdict, deque
+from array import array
+from collections import defaultdict, deque, namedtuple
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +238,55 @@ def test_a_module_keeps_gradients_and_what_is_frozen() -> None:
         if one.grad is not None and other.grad is not None:
             assert torch.equal(one.grad, other.grad)
     assert (fresh[0].training, fresh[1].training) == (True, False)
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop, self.calls, self.seen = nn.Dropout(0.5), 0, [0]
+        self.last: torch.Tensor
+        self.register_buffer("last", torch.zeros(1), persistent=False)
+
+
+def test_a_module_keeps_what_its_state_dict_leaves_out() -> None:
+    net, fresh = Counting(), Counting()
+    net.drop.p, net.calls, net.seen, net.last = 0.1, 3, [1, 2], torch.ones(1)
+    restore(encode(net), fresh)
+    assert (fresh.drop.p, fresh.calls, fresh.seen, float(fresh.last)) == (0.1, 3, [1, 2], 1.0)
+
+
+class Phase(enum.Enum):
+    WARM, COLD = 1, 2
+
+
+class Slotted:
+    __slots__ = ("count", "tensor")
+
+    def __init__(self, count: int) -> None:
+        self.count, self.tensor = count, torch.full((1,), count)
+
+
+Pair = namedtuple("Pair", "a b")
+
+
+def test_values_that_are_made_anew() -> None:
+    values = [Phase.COLD, Pair(1, [2]), frozenset({1}), bytearray(b"a"), array("d", [1.0]), len]
+    olds = [Phase.WARM, None, None, bytearray(), array("d"), None]
+    for value, old in zip(values, olds, strict=True):
+        found = restore(encode(value), old)
+        assert (found, type(found)) == (value, type(value))
+    assert Phase.WARM.name == "WARM"
+    fresh = Slotted(0)
+    restore(encode(Slotted(2)), fresh)
+    assert (fresh.count, float(fresh.tensor)) == (2, 2.0)
+
+
+def test_keys_that_are_parameters_are_known_by_their_places() -> None:
+    net, fresh = nn.Linear(1, 1), nn.Linear(1, 1)
+    momenta = {one: torch.full_like(one, 3.0) for one in net.parameters()}
+    others = {one: torch.zeros_like(one) for one in fresh.parameters()}
+    restore(encode(momenta), others)
+    assert [float(others[one].detach()) for one in fresh.parameters()] == [3.0, 3.0]
 
 
 def test_plain_values_come_back_as_they_were() -> None:
