@@ -41,6 +41,7 @@ from ddpify.understanding.values import (
 )
 
 _LOADING = frozenset({"load_state_dict", "update_parameters", "fill", "resize", "partial_fit"})
+_MOVING = frozenset({"send", "throw", "__next__", "put", "put_nowait", "get_nowait"})
 _ITERATORS = ("iter", "map", "filter", "zip", "enumerate", "reversed")
 _CHANGED_BY_NAME = ("out", "generator")  # arguments that a call writes to, or draws from
 _FIRST_CHANGED = ("builtins.next", "heapq.", "random.shuffle", "numpy.random.shuffle",
@@ -89,8 +90,9 @@ class _Changes:
 
     def hold(self, loops: list[ResumedLoop]) -> None:
         """Name each changed variable in the first loop whose function can read it."""
-        self._hold_globals(loops)
+        self._hold_outer(loops)
         changed = set(self._changed())
+        self._refuse_defaults(changed)
         counted = {n for one in loops for n in assigned(one.node.target)}
         held = [text for one in loops for text in (*one.objects, *one.values)]
         for text, variable, node in self._readable(self.loop):
@@ -100,24 +102,36 @@ class _Changes:
                     self.loop.objects.append(text)
                     held.append(text)
 
-    def _hold_globals(self, loops: list[ResumedLoop]) -> None:
-        """Module variables that functions assign: values of the loops that stand in the module."""
+    def _hold_outer(self, loops: list[ResumedLoop]) -> None:
+        """Outer variables that functions assign: values of the loops that stand where they do."""
         for node in self.nodes:
-            if not isinstance(node, cst.Global):
-                continue
             module = self._module(node)
+            if module is None or not isinstance(node, (cst.Global, cst.Nonlocal)):
+                continue
             for name in [item.name.value for item in node.names]:
-                here = [
-                    o for o in loops if o.module is module and o.module.function(o.node) is None
-                ]
-                if not here and module is not None:
+                home = self._home(module, node, name)
+                here = [o for o in loops if o.module is module and module.function(o.node) is home]
+                if not here:
+                    kind = "a global" if isinstance(node, cst.Global) else "an outer"
                     raise Refusal(
-                        module, node, f"--resume: {name} is a global variable that a function of "
+                        module, node, f"--resume: {name} is {kind} variable that a function of "
                         "the training assigns", "keep it in an object that the loop's function has",
                     )  # fmt: skip
                 for one in here:
                     if name not in one.values:
                         one.values.append(name)
+
+    @staticmethod
+    def _home(
+        module: ModuleFile, node: cst.Global | cst.Nonlocal, name: str
+    ) -> cst.FunctionDef | None:
+        """The function whose variable an outer name is; None for the module."""
+        home = module.function(node) if isinstance(node, cst.Nonlocal) else None
+        while home is not None:
+            home = module.function(home)
+            if home is None or name in {n.value for n in bound_names(home)} | parameter_names(home):
+                break
+        return home
 
     def _reads(self) -> Iterator[tuple[Variable, Value]]:
         for module in self.modules:
@@ -163,8 +177,10 @@ class _Changes:
         arguments = [arg.value for arg in node.args]
         if isinstance(node.func, cst.Attribute):
             method = node.func.attr.value
-            if _is_in_place(method) or method in FILLING | _LOADING | DRAWING:
+            if _is_in_place(method) or method in FILLING | _LOADING | DRAWING | _MOVING:
                 yield node.func.value
+            if method == "shuffle":
+                yield from arguments
         if name.startswith(_FIRST_CHANGED):
             yield from arguments[:1]
         elif _is_in_place(name):
@@ -175,7 +191,7 @@ class _Changes:
             if a.keyword is not None and a.keyword.value in _CHANGED_BY_NAME
         )
         held = self.plan.facts.values.get(node.func, Value())
-        if any(_keeps_buffers(atom) for atom in held.atoms):
+        if any(map(_is_layer, held.atoms)):
             yield node.func
 
     def _has_class(self, node: cst.BaseExpression) -> bool:
@@ -216,14 +232,16 @@ class _Changes:
     def _attributes(self, name: str, node: cst.Name) -> Iterator[tuple[str, Variable, cst.CSTNode]]:
         """The attributes of the script's own objects that a name stands for, or holds."""
         held = self._values_of(node)
-        for atom in deep_atoms(held):
-            if isinstance(atom, Instance) and isinstance(atom.type, Class) and not is_model(atom):
-                for attribute, value in atom.attributes.items():
-                    own = (atom.type.node, attribute)
-                    inside = atom in held.atoms and not self._is_rebound(own, name)
-                    number = value.atoms and all(isinstance(a, Const) for a in value.atoms)
-                    if attribute.isidentifier() and not (number and inside):
-                        yield f"{name}.{attribute}" if inside else name, own, node
+        for atom, kind in _own_objects(held):
+            for attribute, value in atom.attributes.items():
+                own = (kind.node, attribute)
+                inside = atom in held.atoms and not self._is_rebound(own, name)
+                text = f"{name}.{attribute}" if inside else name
+                number = value.atoms and all(isinstance(a, Const) for a in value.atoms)
+                if attribute.isidentifier() and not (number and inside):
+                    yield text, own, node
+                if attribute.isidentifier():
+                    yield from ((text, below, node) for below in _below(value, {atom}))
 
     def _is_rebound(self, own: Variable, name: str) -> bool:
         """Whether a round gives the attribute another object: its owner has to be held, then."""
@@ -270,11 +288,33 @@ class _Changes:
             if isinstance(value, cst.GeneratorExp):
                 return value
             if isinstance(value, cst.Call):
+                if any(isinstance(n, cst.Yield) for f in self._called(value) for n in walk(f)):
+                    return value
                 name = self.names.get(value) or getattr(value.func, "value", "")
                 called = name.removeprefix("builtins.") if isinstance(name, str) else ""
                 if called in _ITERATORS or called.startswith("itertools."):
                     return value
         return None
+
+    def _refuse_defaults(self, changed: set[Variable]) -> None:
+        """A default value that a function changes is kept by the function alone."""
+        for node in self.nodes:
+            if not isinstance(node, cst.FunctionDef):
+                continue
+            for param in (*node.params.params, *node.params.kwonly_params):
+                made = isinstance(param.default, (cst.List, cst.Dict, cst.Set, cst.Call))
+                variable = self.aliases.of((node, param.name.value))
+                module = self._module(node)
+                if made and variable in changed and module is not None:
+                    raise Refusal(
+                        module, param, f"--resume: {param.name.value} is a default value that the "
+                        "training changes", "give it to each call",
+                    )  # fmt: skip
+
+    def _called(self, call: cst.Call) -> Iterator[cst.CSTNode]:
+        for function, sites in self.plan.facts.callers.items():
+            if any(site.node is call for site in sites):
+                yield function
 
     def _refuse_iterators(self, module: ModuleFile, variable: Variable) -> None:
         made = self._iterator_call(module, variable)
@@ -290,7 +330,8 @@ class _Changes:
         """An attribute of a function or of a class is in no object that could be held."""
         owner = node.value if isinstance(node, cst.Attribute) else node
         atoms = self._values_of(owner).atoms
-        if isinstance(place, cst.Call) or not any(type(a).__name__ in _DEFINED for a in atoms):
+        defined = any(type(a).__name__ in _DEFINED for a in atoms) or _is_class_of(owner)
+        if isinstance(place, cst.Call) or not defined:
             return
         raise Refusal(
             module, place, "--resume: the training changes an attribute of a function or class, "
@@ -306,8 +347,30 @@ def _is_in_place(name: str) -> bool:
 _DEFINED = ("Function", "Class")
 
 
-def _keeps_buffers(atom: object) -> bool:
-    """Whether calling a model may change its buffers."""
-    if not isinstance(atom, Instance) or not is_model(atom):
-        return False
-    return isinstance(atom.type, Class) or "Norm" in atom.type or "Sequential" in atom.type
+def _is_class_of(node: cst.BaseExpression) -> bool:
+    """Whether code asks for an object's class: ``type(x)`` or ``x.__class__``."""
+    if isinstance(node, cst.Attribute):
+        return node.attr.value == "__class__"
+    return isinstance(node, cst.Call) and getattr(node.func, "value", "") == "type"
+
+
+def _own_objects(value: Value) -> Iterator[tuple[Instance, Class]]:
+    """The objects of the script's classes, models left out, that a value is or holds."""
+    for atom in deep_atoms(value):
+        if isinstance(atom, Instance) and isinstance(atom.type, Class) and not is_model(atom):
+            yield atom, atom.type
+
+
+def _below(value: Value, seen: set[Instance]) -> Iterator[Variable]:
+    """The attributes of the script's objects that a value is or holds, at any depth."""
+    for atom, kind in _own_objects(value):
+        if atom not in seen:
+            seen.add(atom)
+            for attribute, held in atom.attributes.items():
+                yield kind.node, attribute
+                yield from _below(held, seen)
+
+
+def _is_layer(atom: object) -> bool:
+    """Whether calling a value may change buffers: those of a normalisation, or counters."""
+    return isinstance(atom, Instance) and is_model(atom)

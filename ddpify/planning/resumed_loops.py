@@ -14,7 +14,7 @@ from ddpify.understanding.libraries.object_kinds import is_loader, is_model
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import children, walk
 from ddpify.understanding.syntax import names_of
-from ddpify.understanding.values import Class, Instance
+from ddpify.understanding.values import Class, Function, Instance, Value
 
 CONTAINERS = ("list", "dict", "set", "collections.defaultdict", "collections.deque",
               "collections.OrderedDict", "collections.Counter")  # fmt: skip
@@ -74,13 +74,17 @@ def depth(plan: Plan, found: Resumption, loop: ResumedLoop) -> int:
 
 
 def reached(plan: Plan, loop: ResumedLoop) -> Iterator[cst.CSTNode]:
-    """The nodes of a loop's body, and of all functions of the project called from there."""
+    """The nodes of a loop's body, and of all functions of the project that are called from there.
+
+    So are hooks, wherever they were registered.
+    """
     calls: dict[cst.CSTNode, list[cst.CSTNode]] = {}
     for function, sites in plan.facts.callers.items():
         for site in sites:
             calls.setdefault(site.node, []).append(function)
-    waiting: list[cst.CSTNode] = [loop.node.body]
-    seen: set[cst.CSTNode] = set()
+    hooks = list(dict.fromkeys(_hooks(plan)))
+    waiting: list[cst.CSTNode] = [loop.node.body, *hooks]
+    seen: set[cst.CSTNode] = set(hooks)
     while waiting:
         for node in walk(waiting.pop()):
             yield node
@@ -88,6 +92,17 @@ def reached(plan: Plan, loop: ResumedLoop) -> Iterator[cst.CSTNode]:
                 if function not in seen:
                     seen.add(function)
                     waiting.append(function)
+
+
+def _hooks(plan: Plan) -> Iterator[cst.CSTNode]:
+    """The functions that are given to ``register_forward_hook`` and the like."""
+    for module in plan.project.files:
+        for call in module.structure.all(cst.Call):
+            method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+            if method.startswith("register_") and method.endswith("hook"):
+                for arg in call.args:
+                    atoms = plan.facts.values.get(arg.value, Value()).atoms
+                    yield from (a.node for a in atoms if isinstance(a, Function))
 
 
 def changed(plan: Plan, node: cst.CSTNode) -> Iterator[Instance]:

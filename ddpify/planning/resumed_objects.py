@@ -19,7 +19,7 @@ from ddpify.planning.resumed_loops import (
 from ddpify.understanding.facts import Site
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.project import ModuleFile
-from ddpify.understanding.values import Class, Instance, Value
+from ddpify.understanding.values import Class, Instance, Value, deep_atoms
 
 _STATEFUL = ("torch.optim.", "torch.amp.GradScaler", "torch.cuda.amp.GradScaler",
              "torch.Generator", "numpy.random.default_rng", "numpy.random.RandomState",
@@ -91,9 +91,9 @@ def _name_of(plan: Plan, loop: ResumedLoop, target: Instance) -> str | None:
         for atom in held[name].atoms:
             if isinstance(atom, Instance) and isinstance(atom.type, Class) and not is_model(atom):
                 for attribute, value in atom.attributes.items():
-                    if target in value.atoms and attribute.isidentifier():
+                    if target in deep_atoms(value) and attribute.isidentifier():
                         return f"{name}.{attribute}"
-    return None
+    return next((name for name in sorted(held, key=len) if target in deep_atoms(held[name])), None)
 
 
 def _names_in(

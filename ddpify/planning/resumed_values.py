@@ -18,13 +18,14 @@ from ddpify.planning.resumed_loops import (
     reached,
 )
 from ddpify.understanding.facts import Site
-from ddpify.understanding.libraries.object_kinds import is_model
+from ddpify.understanding.libraries.object_kinds import is_loader, is_model
 from ddpify.understanding.liveness import assigned, live_in
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import statements
 from ddpify.understanding.values import (
     Class,
+    Function,
     Instance,
     Value,
 )
@@ -88,7 +89,10 @@ class _Inside:
         if any(_made_by_clock(self.plan, self.module, node) for node in nodes):
             return False
         if not all(is_plain(self.plan, value) for value in held):
-            return False
+            own = set(walk(self.loop.node))
+            inside = [self.plan.facts.values.get(n, Value()) for n in nodes if n in own]
+            if not any(map(_is_handed_on, inside)):
+                return False
         if any(value.data for value in held):
             self.found.gaps.append(
                 Gap(site, f"{name} is carried from batch to batch, and differs between ranks")
@@ -126,6 +130,16 @@ class _Inside:
                 code = f"self.{target.attr.value}"
                 if code not in self.loop.values:
                     self.loop.values.append(code)
+
+
+def _is_handed_on(value: Value) -> bool:
+    """Whether a round may leave the next one another object: none that a loop is given, none that
+    is the same whenever it is made."""
+    return not value.atoms or any(
+        isinstance(atom, Function)
+        or (isinstance(atom, Instance) and not is_model(atom) and not is_loader(atom))
+        for atom in value.atoms
+    )
 
 
 def _made_by_clock(plan: Plan, module: ModuleFile, name: cst.Name) -> bool:

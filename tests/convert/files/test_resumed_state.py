@@ -142,6 +142,29 @@ STATES = {
         "chance = random.Random(1)\nr = [0.0]\n", "r[0] += chance.random()\n", "r"),
     "a NumPy generator": (
         "chance = np.random.default_rng(1)\nr = [0.0]\n", "r[0] += chance.random()\n", "r"),
+    "a frozen object that is replaced": (
+        "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass S:\n    n: int = 0\n"
+        "s = S()\n", "s = dataclasses.replace(s, n=s.n + 1)\n", "s.n"),
+    "momentum by parameters": (
+        "mom = {p: torch.zeros_like(p) for p in brain.parameters()}\n",
+        "for p in brain.parameters():\n    mom[p].mul_(0.5).add_(p.grad)\n", "list(mom.values())"),
+    "schedulers in a list": (
+        "plans = [torch.optim.lr_scheduler.StepLR(rule, 2, 0.5)]\n",
+        "for p in plans:\n    p.step()\n", "plans[0].last_epoch"),
+    "an object in an object in a dictionary": (
+        METER + "class Two:\n    def __init__(self):\n        self.parts = {'a': Meter()}\n"
+        "two = Two()\n", "two.parts['a'].n += 1\n", "two.parts['a'].n"),
+    "a hook that counts": (
+        "calls = [0]\ndef hook(m, i, o):\n    calls[0] += 1\nbrain.register_forward_hook(hook)\n",
+        "pass\n", "calls"),
+    "a layer's attribute": (
+        "drop = nn.Dropout(0.5)\n", "drop.p *= 0.9\n", "drop.p"),
+    "a list that a generator shuffles": (
+        "chance, order = np.random.RandomState(1), [1, 2, 3, 4]\n", "chance.shuffle(order)\n",
+        "order"),
+    "a spectral norm": (
+        "sn = nn.utils.parametrizations.spectral_norm(nn.Linear(4, 3))\n", "sn(a)\n",
+        "sn.state_dict()"),
     "all global streams": (
         "r = [0.0]\n", "r[0] += random.random() + np.random.rand() + torch.rand(1).item()\n", "r"),
 }  # fmt: skip
@@ -293,6 +316,17 @@ NOT_HELD = {
     "a generator": ("names = (i for i in range(99))\n", "print(next(names))\n", "an iterator"),
     "an attribute of a function": (
         "def f():\n    pass\nf.n = 0\n", "f.n += 1\n", "an attribute of a function"),
+    "a generator that gets values": (
+        "def f():\n    n = 0\n    while True:\n        n += yield n\nrun = f()\nnext(run)\n",
+        "run.send(1)\n", "an iterator"),
+    "a variable of an enclosing function": (
+        "def f():\n    n = 0\n    def g():\n        nonlocal n\n        n += 1\n    return g\n"
+        "g = f()\n", "g()\n", "an outer variable"),
+    "a default value": (
+        "def f(v, seen=[]):\n    seen.append(v)\n", "f(1)\n", "a default value"),
+    "an attribute of an object's class": (
+        "class C:\n    n = 0\n    def up(self):\n        type(self).n += 1\nc = C()\n", "c.up()\n",
+        "of a function or class"),
     "an attribute of a class": ("class C:\n    n = 0\n", "C.n += 1\n", "of a function or class"),
 }  # fmt: skip
 
