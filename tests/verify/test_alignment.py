@@ -6,10 +6,14 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+from torch import nn
+
 from ddpify.verify import Kind, What
-from ddpify.verify.compare import causes, models, records, suspects, windows
+from ddpify.verify.compare import causes, differences, models, records, suspects, windows
 from ddpify.verify.compare.evidence import Departure
 from ddpify.verify.compare.records import Mark, OptimizerStart, Step, Totals
+from ddpify.verify.inside.world import World
 from ddpify.verify.judge import ranks
 from ddpify.verify.verdict import Comparison
 from tests.verify.test_suspects import STEP as EVIDENCE
@@ -31,6 +35,22 @@ def test_parameters_of_other_groups_are_matched_by_name() -> None:
     assert (moved.names, moved.params) == (START.names, START.params)
     assert moved.options == [{}, {"decay": 2}]
     assert records.in_order(STEP, order).grads == [None, ONE]
+
+
+def test_rates_of_groups_that_are_divided_otherwise() -> None:
+    for others, counts in (([0.1], False), ([0.1, 0.1], False), ([0.1, 0.2], True), ([0.2], True)):
+        found = differences.all_of(1, STEP, [STEP], replace(EVIDENCE, rates=[[0.1, 0.1], others]))
+        assert (found != []) is counts
+    assert not differences.all_of(1, STEP, [STEP], replace(EVIDENCE, rates=[[0.1], [0.1, 0.1]]))
+
+
+def test_gradients_that_are_put_together_by_hand_are_no_work() -> None:
+    parameter, rows = nn.Parameter(torch.ones(2, 3)), torch.ones(4, 3)
+    with World(cuda=False, noise=0.0) as world:
+        rows[0].repeat(2).view_as(parameter)
+        assert world.work == 0
+        nn.functional.linear(rows, parameter)
+    assert world.work == rows.numel()
 
 
 def test_names_that_are_not_the_same_tell_no_order() -> None:

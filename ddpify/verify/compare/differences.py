@@ -105,12 +105,25 @@ def _gradient(number: int, evidence: Evidence) -> Iterator[Difference]:
 def _rates(number: int, evidence: Evidence) -> Iterator[Difference]:
     own, *ranks = evidence.rates
     for rank, rates in enumerate(ranks):
-        pairs = zip(own, rates, strict=False)
-        if len(own) != len(rates) or any(abs(a - b) > RATE_TOLERANCE * abs(a) for a, b in pairs):
+        if not _same_rates(own, rates):
             text = f"learning rate {_listed(rates)} on rank {rank}; original {_listed(own)}"
             cause = suspects.learning_rate(evidence)
             yield Difference(What.LEARNING_RATE, text, number, rank=rank, cause=cause)
             return
+
+
+def _same_rates(own: list[float], rates: list[float]) -> bool:
+    """Whether groups have equal rates; of groups that are divided otherwise, whether each rate is
+    one of the other's."""
+    if len(own) == len(rates):
+        return all(_close(a, b) for a, b in zip(own, rates, strict=True))
+    return all(any(_close(a, b) for b in rates) for a in own) and all(
+        any(_close(a, b) for a in own) for b in rates
+    )
+
+
+def _close(own: float, rate: float) -> bool:
+    return abs(own - rate) <= RATE_TOLERANCE * abs(own)
 
 
 def _parameter(number: int, evidence: Evidence) -> Iterator[Difference]:

@@ -39,9 +39,9 @@ class World(TorchFunctionMode):
       explains no difference. Tensors that come in narrow (from files) are widened where they are
       used.
     * With ``cuda``, CUDA devices become the CPU.
-    * ``work`` counts the elements that meet a parameter while gradients are recorded: a measure of
-      how much of the training this rank does that depends on no layer's type. An assignment to an
-      attribute, as to ``parameter.grad``, computes nothing and does not count.
+    * ``work`` counts the elements that meet a parameter in what a backward may go through: a
+      measure of how much of the training this rank does that depends on no layer's type. Gradients
+      that are put together or into a parameter's shape by hand are no work.
     * ``noise`` multiplies those elements by 1 + noise * N(0, 1), to learn what rounding alone
       changes.
     """
@@ -72,9 +72,13 @@ class World(TorchFunctionMode):
         func = _WIDENED.get(func, func)
         if self.cuda and func in (torch.Tensor.cuda, _IS_CUDA, torch.Tensor.pin_memory):
             return self._as_cuda(func, args)
+        met = 0
         if computes() and func.__name__ != "__set__" and any(map(_holds_parameter, args)):
-            args = self._meet(args)
-        return _widen(func(*args, **named), args)
+            args, met = self._meet(args)
+        result = _widen(func(*args, **named), args)
+        if met and _in_graph(result):
+            self.work += met
+        return result
 
     def _translate(self, value: Any) -> Any:
         if isinstance(value, torch.dtype):
@@ -109,15 +113,14 @@ class World(TorchFunctionMode):
             devices[args[1] if len(args) > 1 and type(args[1]) is int else current_gpu[0]] += 1
         return True if func is _IS_CUDA else args[0]
 
-    def _meet(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Count the first tensor that is no parameter, and put the noise on it."""
+    def _meet(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], int]:
+        """The elements of the first tensor that is no parameter, which gets the noise."""
         for at, value in enumerate(args):
             if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
-                self.work += value.numel()
                 if self.noise and value.is_floating_point():
-                    return (*args[:at], self._shaken(value), *args[at + 1 :])
-                break
-        return args
+                    args = (*args[:at], self._shaken(value), *args[at + 1 :])
+                return args, value.numel()
+        return args, 0
 
     def _shaken(self, value: torch.Tensor) -> torch.Tensor:
         draw = torch.empty(value.shape, dtype=value.dtype, device="cpu")
@@ -144,6 +147,13 @@ def _holds_parameter(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any(isinstance(item, torch.nn.Parameter) for item in value)
     return isinstance(value, torch.nn.Parameter)
+
+
+def _in_graph(result: Any) -> bool:
+    """Whether gradients flow through a result, or through a part of it."""
+    if isinstance(result, (list, tuple)):
+        return any(map(_in_graph, result))
+    return isinstance(result, torch.Tensor) and result.requires_grad
 
 
 def _widen(result: Any, args: tuple[Any, ...]) -> Any:
