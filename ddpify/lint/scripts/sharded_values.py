@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import libcst as cst
 
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED, MAY_ASK, OTHER, SINGLE
 from ddpify.lint.scripts.understood import Understood
 from ddpify.lint.scripts.unseen_batches import is_unseen, unseen_loops
+from ddpify.lint.scripts.unseen_steps import note_unseen_steps
+from ddpify.source import Source
 from ddpify.understanding.libraries.distributed import (
     DDP,
     FSDP,
@@ -37,6 +41,12 @@ _STARTS = (INIT_GROUP, DDP, FSDP, FULLY_SHARD, SAMPLER)
 
 class Reading(Understood):
     """A file that is understood, with what it shares out, and where parts of that go."""
+
+    def __init__(self, source: Source, folder: Path, **options: Any) -> None:
+        """Understand a file; what packages train in a distributed one counts as its training."""
+        super().__init__(source, folder, **options)
+        if self.kind == DISTRIBUTED:
+            note_unseen_steps(self)
 
     # ------------------------------------------------------------------ what kind of script
     @cached_property

@@ -6,18 +6,17 @@ helper's or another package's function makes the loader, what its loop gives is 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import libcst as cst
 
 from ddpify.lint.scripts.understood import Understood
+from ddpify.lint.scripts.unseen_steps import KNOWN
 from ddpify.understanding.libraries.object_kinds import BARS
 from ddpify.understanding.taint.flow import Flow
 from ddpify.understanding.values import Instance, Number
 
 _PASSING = frozenset({*BARS, "builtins.enumerate"})
-_KNOWN = frozenset({"torch", "numpy", *sys.stdlib_module_names})
 
 
 def unseen_loops(script: Understood, flow: Flow) -> Iterator[cst.For]:
@@ -64,4 +63,4 @@ def _is_of_unseen_code(script: Understood, atom: object) -> bool:
     if isinstance(call, cst.Call) and script.names(call.func) & _PASSING:
         return is_unseen(script, call)
     package, _, rest = atom.type.partition(".")
-    return bool(rest) and package not in _KNOWN
+    return bool(rest) and package not in KNOWN

@@ -25,6 +25,20 @@ for epoch in range(epochs):
         criterion(ddp(x), y).backward()
 ```
 
+A package makes the optimizer.
+```python
+from timm.optim import create_optimizer_v2
+base = Net().to(device)
+for p in base.parameters():
+    p.requires_grad = False
+ddp = DDP(base, device_ids=[local_rank])
+tuned = create_optimizer_v2(base, opt="sgd", lr=0.1)
+for p in base.parameters():
+    p.requires_grad = True
+for x, y in loader:
+    criterion(ddp(x), y).backward()
+```
+
 ## Use instead
 ```python
 for epoch in range(epochs):

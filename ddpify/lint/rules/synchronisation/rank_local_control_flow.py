@@ -63,6 +63,19 @@ for epoch in range(epochs):
             break
 ```
 
+A package's function that gets the loss and the optimizer makes the step.
+```python
+from timm.utils import NativeScaler
+scaler = NativeScaler()
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        if loss.item() > 100:
+            break
+        scaler(loss, optimizer, parameters=model.parameters())
+```
+
 ## Use instead
 ```python
 best, bad = 1e9, 0
