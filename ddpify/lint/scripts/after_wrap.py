@@ -31,14 +31,17 @@ def _of_its_parts(script: Script, wrap: Wrap, model: Instance, kind: str) -> lis
     loop, or below the wrapper in the same function.
     """
     nodes = script.events_of_parts(model, kind)
-    around = set(script.control.around(wrap.site.node))
-    late = {
-        node
-        for node in set(nodes)  # a method's place is that of all the parts that have it
-        if _follows(script, wrap, node)
-        or any(script.trains(loop) for loop in script.control.around(node) if loop not in around)
-    }
+    # A method's place is that of all the parts that have it.
+    late = {node for node in set(nodes) if is_after(script, wrap, node)}
     return [node for node in nodes if node in late]
+
+
+def is_after(script: Script, wrap: Wrap, node: cst.CSTNode) -> bool:
+    """Whether a place is in a training loop, or below the wrapper in the same function."""
+    around = set(script.control.around(wrap.site.node))
+    return _follows(script, wrap, node) or any(
+        script.trains(loop) for loop in script.control.around(node) if loop not in around
+    )
 
 
 def _follows(script: Script, wrap: Wrap, node: cst.CSTNode) -> bool:

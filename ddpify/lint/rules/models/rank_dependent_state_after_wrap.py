@@ -1,8 +1,8 @@
-"""Some ranks load weights into a model that is wrapped already.
+"""Some ranks load or change weights of a model that is wrapped already.
 
 ## What it does
-Looks for `load_state_dict` under a condition on the rank, after the model was wrapped, and for
-random initialisation after the wrap without a common seed.
+Looks for `load_state_dict`, and for changes of parameters' values, under a condition on the rank
+after the model was wrapped, and for random initialisation after the wrap without a common seed.
 
 ## Why is this bad
 DistributedDataParallel sends rank 0's parameters to the others once, when it is made. What changes
@@ -35,12 +35,29 @@ for x, y in loader:
     optimizer.step()
 ```
 
+```python
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+    if rank == 0:
+        for p in model.parameters():
+            p.data.clamp_(-1, 1)
+```
+
 ## Use instead
 ```python
 model.module.load_state_dict(torch.load(path, map_location=device))
 for x, y in loader:
     criterion(model(x), y).backward()
     optimizer.step()
+```
+
+```python
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+    for p in model.parameters():
+        p.data.clamp_(-1, 1)
 ```
 
 ## Also fine
@@ -70,6 +87,15 @@ for p in model.parameters():
     dist.broadcast(p.data, 0)
 ```
 ```python
+average = copy.deepcopy(net)
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+    if rank == 0:
+        for kept, p in zip(average.parameters(), model.parameters()):
+            kept.data.mul_(0.99).add_(p.data, alpha=0.01)
+```
+```python
 if rank == 0:
     torch.save(model.module.state_dict(), path)
 dist.barrier()
@@ -91,17 +117,17 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.after_wrap import (
     events_after,
+    is_after,
     is_in_training,
     through_wrapper,
     training_follows,
 )
+from ddpify.lint.scripts.changed_parameters import sends_parameters, sets_parameters
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import agreed
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.values import Function
 
-_SENDERS = ("torch.distributed.broadcast", "torch.distributed._broadcast_coalesced",
-            "torch.distributed.broadcast_object_list")  # fmt: skip
 _FIXED = ("zeros_", "ones_", "constant_", "eye_", "dirac_", "calculate_gain")
 
 
@@ -113,27 +139,33 @@ _FIXED = ("zeros_", "ones_", "constant_", "eye_", "dirac_", "calculate_gain")
     confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
-    """Loads on some ranks, and random starts on each, after the wrap."""
-    if script.uses(*_SENDERS):
+    """Loads and changes on some ranks, and random starts on each, after the wrap."""
+    if sends_parameters(script):
         return
+    text = (
+        "only some ranks {} these weights: the others go on with their own, and nothing sends them"
+    )
     for wrap in script.wraps:
         if wrap.wrapper.type != DDP:
             continue
         for node in dict.fromkeys(events_after(script, wrap, "load")):
-            if (
-                script.owners.get(node) is script.module
-                and script.control.on_some_ranks(node)
-                and not _is_kept_from_first(script, node)
-                and training_follows(script, node)
-            ):
-                yield Finding(
-                    node,
-                    "only some ranks load these weights: the others go on with their own, and"
-                    " nothing sends them",
-                )
+            if _is_of_some(script, node) and not _is_kept_from_first(script, node):
+                yield Finding(node, text.format("load"))
+        for node in sets_parameters(script, wrap):
+            if is_after(script, wrap, node) and _is_of_some(script, node):
+                yield Finding(node, text.format("change"))
     for call in script.method_calls("apply"):
         if _reaches_layers(script, call) and _starts_anew(script, call):
             yield Finding(call, "each rank draws weights of its own: nothing sends them any more")
+
+
+def _is_of_some(script: Script, node: cst.CSTNode) -> bool:
+    """Whether only some ranks come to a place of this file, and training follows."""
+    return (
+        script.owners.get(node) is script.module
+        and script.control.on_some_ranks(node)
+        and training_follows(script, node)
+    )
 
 
 def _reaches_layers(script: Script, call: cst.Call) -> bool:
