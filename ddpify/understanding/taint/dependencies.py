@@ -44,6 +44,7 @@ class Dependency:
     node: cst.CSTNode | None = None
     given: tuple[Dependency, ...] | None = None  # a call's arguments: the slot is its result
     key: str | None = None  # of what the slot holds, the entry under this key alone
+    reduced: bool = False  # a collective gets it, and gives what is the same on all ranks
 
 
 class Dependencies:
@@ -256,27 +257,33 @@ class Dependencies:
             for function in functions:
                 yield Dependency(("result", function.node), pure=pure, node=node, given=given)
             return
-        if self._may_gather(node.func):
-            yield Dependency(label=SANITIZED, node=node)
         yield from self._asked_by_name(node, module, pure)
         names = list(library_names(self.facts.values.get(node.func)))
         if BROADCAST in names:  # rank 0's, whatever it is made of
             yield Dependency(label=SANITIZED, node=node)
             return
-        arguments = [self.facts.values.get(a.value, value()) for a in node.args]
-        own_group = self._asks_a_group(node, names)
-        for name in names:
-            for label in sources.call_labels(name, arguments):
-                label = sources.of_group(label) if own_group else label
-                yield Dependency(label=label, node=node)
+        labels = list(self._labels(node, names))
+        yield from (Dependency(label=label, node=node) for label in labels)
         yield from self._length(node, names)
         if "builtins.next" in names:
             yield Dependency(("batches", node), node=node)  # who asks about ranks knows its label
-        if self._is_metric(node):
-            yield Dependency(label=SANITIZED, node=node)
         if any(sources.is_silent(name) for name in names) or self._opens_for_writing(node, names):
             return
-        yield from self._through(node, names, module, pure)
+        through = self._through(node, names, module, pure)
+        if SANITIZED in labels:
+            yield from (replace(one, reduced=True) for one in through)
+        else:
+            yield from through
+
+    def _labels(self, node: cst.Call, names: list[str]) -> Iterator[str]:
+        """What the result of a library call is labelled with, whatever it gets."""
+        arguments = [self.facts.values.get(a.value, value()) for a in node.args]
+        own_group = self._asks_a_group(node, names)
+        if self._may_gather(node.func) or self._is_metric(node):
+            yield SANITIZED
+        for name in names:
+            for label in sources.call_labels(name, arguments):
+                yield sources.of_group(label) if own_group else label
 
     def _asked_by_name(
         self, node: cst.Call, module: ModuleFile, pure: bool

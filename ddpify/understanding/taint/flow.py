@@ -1,8 +1,8 @@
 """Which names, attributes and results carry which labels, whatever the order of statements.
 
 Labels (see :mod:`sources`) flow along assignments, arguments and returns of the project's own
-functions. A name that passes through a collective anywhere counts as clean: this errs on the side
-of silence.
+functions. A name that passes through a collective anywhere counts as clean, and so does what is
+made of such names alone, or of them and what all ranks have: this errs on the side of silence.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class Flow:
         self.structures = structures
         self.labels: dict[Location, set[str]] = defaultdict(set)
         self._entries: dict[Location, Entries] = defaultdict(lambda: defaultdict(set))
+        self._begun: list[tuple[Location, str]] = []
         self.edges: list[FlowEdge] = []
         self.sanitized: set[Location] = set()
         self._reduced_entries: dict[Location, set[str]] = defaultdict(set)
@@ -91,7 +92,7 @@ class Flow:
         places = {location: nodes for location, nodes in where.items() if location in known}
         self.made_of.leave_uncleaned(Uncleaned(structures, places, self.edges_into))
         self._global_ranks = self._ranks_of_all(told["rank"], spawned, computed)
-        self.solve()
+        self._spread({})
         self._label_told(told["rank"], TOLD, ANY_RANK)
         self._label_told(told["gpu"], TOLD, ANY_RANK)
         self._label_told(told["world_size"], WORLD, {WORLD})
@@ -102,14 +103,10 @@ class Flow:
         found: set[str] = set()
         for one in self.made_of.of(node, module):
             labels = self._carried(one)
+            if self._is_sanitized(one) or self._has_reduced_entries(one):
+                labels = labels - {*_PARTS, CLOCK}
             found |= labels - _PARTS if self._objects.cleans(one, asked=True) else labels
-        found = {TAKEN.get(label, label) for label in found}
-        if SANITIZED in found or any(
-            self._is_sanitized(d) or self._has_reduced_entries(d)
-            for d in self.made_of.of(node, module)
-        ):
-            found -= {LOCAL, TOTAL, CLOCK}
-        return found
+        return {TAKEN.get(label, label) for label in found}
 
     @property
     def numbers_nodes_apart(self) -> bool:
@@ -267,17 +264,30 @@ class Flow:
         for location in unknown:
             self.begin(location, label)
         if unknown:
-            self.solve()
+            self._spread({})
 
     def begin(self, location: Location, label: str) -> None:
         """Let taint begin at a location; ``solve`` follows it from there."""
+        self._begun.append((location, label))
+        self._begin(location, label)
+
+    def _begin(self, location: Location, label: str) -> None:
         self.labels[location].add(label)
         self._entries[location][None].add(label)
 
     def solve(self, extra: dict[cst.CSTNode, set[str]] | None = None) -> None:
-        """Propagate labels; ``extra`` labels what comes out of these expressions."""
+        """Propagate labels, once; ``extra`` labels what comes out of these expressions."""
         extra = extra or {}
-        self._propagate_sanitized()
+        self._spread(extra)
+        if self._propagate_sanitized():  # which was seen by labels that are too many now
+            self.labels.clear()
+            self._entries.clear()
+            for location, label in self._begun:
+                self._begin(location, label)
+            self._spread(extra)
+
+    def _spread(self, extra: dict[cst.CSTNode, set[str]]) -> None:
+        """Follow all labels along all moves until nothing changes."""
         changed = True
         while changed:
             changed = False
@@ -337,6 +347,8 @@ class Flow:
             labels = entries[None] | entries[one.key]
         if labels and self._objects.cleans(one):
             labels = labels - _PARTS
+        if one.reduced:
+            labels = labels - {*_PARTS, CLOCK}
         if one.given is not None:
             found = labels - set(TAKEN)
             if labels & set(TAKEN):  # the result is made of what is passed
@@ -345,21 +357,36 @@ class Flow:
             labels = found
         return labels if one.pure else labels & DATA
 
-    def _propagate_sanitized(self) -> None:
-        """A reduced entry of a collection, as in ``losses["a"] = mean(a)``, is that entry alone."""
+    def _propagate_sanitized(self) -> bool:
+        """Follow what is reduced, as far as nothing of a rank's own meets it; whether any is.
+
+        A reduced entry of a collection, as in ``losses["a"] = mean(a)``, is that entry alone.
+        """
         edges = [edge for edge in self.edges if not (edge.part or self._is_never_run(edge))]
-        changed = True
+        changed, found = True, False
         while changed:
             changed = False
             for edge in edges:
-                if any(map(self._is_sanitized, edge.source)):
+                if any(map(self._is_sanitized, edge.source)) and not self._has_own_part(edge):
                     changed = self._sanitize(edge, edge.key) or changed
                 for one in filter(self._has_reduced_entries, edge.source):
                     changed = self._pass_reduced_entries(edge, one) or changed
+            found = found or changed
+        return found
+
+    def _has_own_part(self, edge: FlowEdge) -> bool:
+        """Whether something that is a rank's own goes into a move, beside what is reduced."""
+        return any(
+            self._carried(one) & _PARTS
+            for one in edge.source
+            if not (self._is_sanitized(one) or self._has_reduced_entries(one))
+        )
 
     def _is_sanitized(self, one: Dependency) -> bool:
         """Whether all that a dependency brings is reduced."""
-        if one.label == SANITIZED or one.location in self.sanitized or self._objects.cleans(one):
+        if one.reduced or one.label == SANITIZED or one.location in self.sanitized:
+            return True
+        if self._objects.cleans(one):
             return True
         return one.location is not None and (
             one.key is not None and one.key in self._reduced_entries.get(one.location, ())
