@@ -26,11 +26,14 @@ def check_launch_file(document: Document, codes: set[str]) -> Iterator[Diagnosti
                 span,
                 "DDP905",
                 "distributed-launch",
-                "torch.distributed.launch is deprecated and passes --local-rank to the script:"
-                " use torchrun",
+                f"torch.distributed.launch is deprecated{_passing(launch)}: use torchrun",
                 Severity.STYLE,
                 fix=_fix(launch, document.path),
             )
+
+
+def _passing(launch: OldLaunch) -> str:
+    return "" if launch.uses_env else " and passes --local-rank to the script"
 
 
 def _span(text: str, launch: OldLaunch) -> Span:

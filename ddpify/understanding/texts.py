@@ -25,6 +25,7 @@ _OLD_PYTHON = re.compile(rf"(?i)\bpython[\s:]*(?:==?|-)?\s*3\.[5-7](?:\.\d+)?{_O
 _OLD_CUDA = re.compile(r"\bcudatoolkit\s*=|\bcudatoolkit\b(?=.*-c pytorch)")
 
 _OLD_LAUNCHER = "torch.distributed.launch"
+_USES_ENVIRONMENT = re.compile(r"--use[-_]env\b")
 _LAUNCHERS = re.compile(r"torch\.distributed\.launch\b|torch\.distributed\.run\b|\btorchrun\b")
 
 
@@ -64,14 +65,17 @@ def is_for_old_torch(texts: Mapping[Path, str]) -> bool:
     return any(sign.search(text) for text in held for sign in signs)
 
 
-def is_started_by_torchrun(script: Path, texts: Mapping[Path, str]) -> bool:
-    """Whether commands start this script with torchrun, and none with the launcher before it."""
+def is_passed_no_rank(script: Path, texts: Mapping[Path, str]) -> bool:
+    """Whether commands start this script, and none with the launcher that passes it its rank.
+
+    That is torch.distributed.launch without ``--use_env``.
+    """
     name = re.compile(rf"(?<![\w.-]){re.escape(script.name)}\b")
-    launchers = {
-        launcher
+    passes = {
+        launcher == _OLD_LAUNCHER and not _USES_ENVIRONMENT.search(command)
         for text in texts.values()
         for command in re.sub(r"\\\r?\n", " ", text).splitlines()
         for launcher in _LAUNCHERS.findall(command)
         if name.search(command)
     }
-    return bool(launchers) and _OLD_LAUNCHER not in launchers
+    return passes == {False}

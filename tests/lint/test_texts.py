@@ -62,3 +62,8 @@ def test_the_spelling_of_the_old_launcher(lint_text: Lint, tmp_path: Path) -> No
     assert _confidence(lint_text) == [Confidence.LIKELY]
     (tmp_path / "requirements.txt").write_text("torch>=2.0\n")
     assert _confidence(lint_text) == [Confidence.CERTAIN]
+    launch = "python -m torch.distributed.launch \\\n    {} train.py\n"
+    (tmp_path / "old.sh").write_text(launch.format("--nproc_per_node=4"))
+    assert _confidence(lint_text) == [Confidence.CERTAIN]
+    (tmp_path / "old.sh").write_text(launch.format("--use_env"))
+    assert _confidence(lint_text) == [Confidence.POSSIBLE]

@@ -9,8 +9,8 @@ as far as its files say.
 Since PyTorch 2.0 torch.distributed.launch passes `--local-rank`, which the parser then refuses;
 torchrun passes nothing, and every rank takes the default.
 
-Where a README, requirements or an environment ask for an older PyTorch, or where torchrun is what
-starts the script, the first of the two is reported with `--strict` alone.
+Where a README, requirements or an environment ask for an older PyTorch, or where torchrun or the
+old launcher with `--use_env` starts the script, the first is reported with `--strict` alone.
 
 ## Example
 ```python
@@ -56,6 +56,14 @@ args = parser.parse_args()
 print(os.environ["LOCAL_RANK"])
 ```
 
+```python
+parser = argparse.ArgumentParser()
+parser.add_argument("--local-rank", type=int, default=int(os.environ["LOCAL_RANK"]))
+parser.add_argument("--local_rank", type=int, default=int(os.environ["LOCAL_RANK"]))
+args = parser.parse_args()
+print(args.local_rank)
+```
+
 ## Fix safety
 Safe: both spellings set `args.local_rank`, and what a launcher passes still wins over the default.
 
@@ -75,7 +83,7 @@ from ddpify.lint.scripts.repairs import add_argument, import_of
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.versions import depends_on_version
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.texts import is_for_old_torch, is_started_by_torchrun
+from ddpify.understanding.texts import is_for_old_torch, is_passed_no_rank
 
 _SPELLINGS = ("--local_rank", "--local-rank")
 
@@ -118,17 +126,21 @@ def check(script: Script) -> Iterator[Finding]:
 def _refuses_others(script: Script, call: cst.Call) -> bool:
     """Whether the parser fails at an option that it does not know.
 
-    ``parse_known_args`` leaves such options to others.
+    ``parse_known_args`` leaves such options to others, and another call may declare it.
     """
     assert isinstance(call.func, cst.Attribute)
     parser = set(script.value(call.func.value).atoms)
-    known = [
-        one
-        for one in script.method_calls("parse_known_args", everywhere=True)
-        if isinstance(one.func, cst.Attribute)
+    return not any(
+        isinstance(one.func, cst.Attribute)
         and not parser.isdisjoint(script.value(one.func.value).atoms)
-    ]
-    return not known
+        and (one.func.attr.value == "parse_known_args" or _declares(one, _SPELLINGS[1]))
+        for one in script.method_calls("parse_known_args", "add_argument", everywhere=True)
+    )
+
+
+def _declares(call: cst.Call, option: str) -> bool:
+    given = (one.value for one in call.args if one.keyword is None)
+    return any(isinstance(one, cst.SimpleString) and one.evaluated_value == option for one in given)
 
 
 def _is_read(script: Script) -> bool:
@@ -154,12 +166,11 @@ def _certainty(script: Script, is_read: bool) -> Confidence:
     """
     if not is_read or script.control.spawned:
         return Confidence.POSSIBLE
+    if is_passed_no_rank(script.module.path, script.texts):
+        return Confidence.POSSIBLE
     if script.requires_torch(2, 0):
         return Confidence.CERTAIN
-    path = script.module.path
-    if is_for_old_torch(script.texts) or is_started_by_torchrun(path, script.texts):
-        return Confidence.POSSIBLE
-    return Confidence.LIKELY
+    return Confidence.POSSIBLE if is_for_old_torch(script.texts) else Confidence.LIKELY
 
 
 def _spelling(script: Script, first: cst.SimpleString, sure: Confidence) -> Finding:
