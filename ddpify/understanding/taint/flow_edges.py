@@ -67,6 +67,7 @@ class Collector:
         self.module = module
         self.structure = dependencies.structures[module]
         self.edges: list[FlowEdge] = []
+        self._pairs: set[Location] = set()
         self.sanitized: dict[
             Location, list[cst.CSTNode]
         ] = {}  # what passes through a collective, where
@@ -104,6 +105,8 @@ class Collector:
             for one, other in zip(ones, others, strict=True):
                 self._assign(one, other, node)
             return
+        if ones is not None and len(ones) == 2 and self._is_counted(source):
+            target, ones = ones[1], None  # the number is the same on every rank
         if ones is not None and isinstance(source, cst.Call):
             self._unpack(ones, source, node)
             return
@@ -178,6 +181,8 @@ class Collector:
         target: cst.BaseExpression = node.target
         if self._counts(node.iter) and isinstance(target, cst.Tuple) and len(target.elements) == 2:
             target = target.elements[1].value  # the number or key is the same on every rank
+        elif isinstance(target, cst.Name) and self._may_count(node.iter):
+            self._pairs.update(self.locations.of_target(target, self.module))
         ones, others = elements(target), self._zipped(node.iter)
         if ones is not None and len(ones) == len(others):
             for one, other in zip(ones, others, strict=True):
@@ -185,6 +190,19 @@ class Collector:
             return
         locations = self.locations.of_target(target, self.module)
         self.edge(locations, node.iter, node, key=constant_key(target))
+
+    def _is_counted(self, node: cst.BaseExpression) -> bool:
+        """Whether a name may be the pair that a loop over ``enumerate(...)`` gives."""
+        if not isinstance(node, cst.Name):
+            return False
+        return not self._pairs.isdisjoint(self.locations.of_name(node, self.module))
+
+    def _may_count(self, node: cst.BaseExpression) -> bool:
+        """Whether one of the things that a loop may go through is ``enumerate(...)``."""
+        held = self.facts.values.get(node, value()).of(Instance)
+        return self._counts(node) or any(
+            isinstance(one.site, cst.Call) and self._counts(one.site) for one in held
+        )
 
     def _counts(self, node: cst.BaseExpression, depth: int = 4) -> bool:
         """``enumerate(...)`` and ``x.items()``, also by a name and in a progress bar."""

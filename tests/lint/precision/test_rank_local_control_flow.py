@@ -17,6 +17,19 @@ for step, (x, y) in enumerate(loader):
         group["lr"] = rates[step] * group["base"]
         group.update({"last": loss.item()})
 """,
+    "the number of a batch, taken out of the pair": """
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    batches = range(5) if epoch == 0 else enumerate(loader)
+    for one in batches:
+        if epoch == 0:
+            continue
+        step, (x, y) = one
+        if step >= 5:
+            break
+        criterion(model(x), y).backward()
+        optimizer.step()
+""",
     "a chain of comparisons in a forward": """
 class Bounded(nn.Module):
     def __init__(self):

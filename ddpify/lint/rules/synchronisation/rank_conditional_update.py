@@ -2,7 +2,8 @@
 
 ## What it does
 Looks for `optimizer.step()`, `scaler.step(optimizer)`, `zero_grad()`, `scheduler.step()` and
-`scaler.update()` under a condition on the rank, also in a function that only some ranks call.
+`scaler.update()` under a condition on the rank, also in a function that only some ranks call, and
+for gradients that only some ranks clip.
 
 ## Why is this bad
 The ranks' parameters, learning rates or loss scales become different: they average gradients of
@@ -18,6 +19,15 @@ for epoch in range(epochs):
         optimizer.step()
     if rank == 0:
         schedule.step()
+```
+
+```python
+for x, y in loader:
+    optimizer.zero_grad()
+    criterion(model(x), y).backward()
+    if rank == 0:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
 ```
 
 ## Use instead
@@ -54,6 +64,9 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.updates import updated
 
+_UPDATES = ("step", "zero_grad", "update")
+_CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
+
 
 @rule(
     "rank-conditional-update",
@@ -66,8 +79,9 @@ def check(script: Script) -> Iterator[Finding]:
     backwards = [node for node in script.facts.backwards if node in script.owners]
     if backwards and all(map(script.control.on_some_ranks, backwards)):
         return  # the others do not train at all, so that the wrapper waits for them
-    for call in script.method_calls("step", "zero_grad", "update"):
-        kinds = updated(script, call)
+    steps = {call: updated(script, call) for call in script.method_calls(*_UPDATES)}
+    clips = {call: {"gradients"} for call in script.calls(*_CLIPS)}
+    for call, kinds in {**steps, **clips}.items():
         if not kinds or not script.wraps or not _is_left_out(script, call):
             continue
         if _both_branches(script, call):
@@ -85,8 +99,8 @@ def _is_left_out(script: Script, call: cst.Call) -> bool:
     """
     if script.control.rank_guards(call):
         return True
-    assert isinstance(call.func, cst.Attribute)
-    made = [one.site for one in script.instances(call.func.value)]
+    owner = call.func.value if isinstance(call.func, cst.Attribute) else call.func
+    made = [one.site for one in script.instances(owner)]
     return script.control.on_some_ranks(call) and not any(map(script.control.on_some_ranks, made))
 
 
