@@ -34,6 +34,18 @@ def test_clipped_before_the_gradients_are_averaged_by_hand() -> None:
     by_hand = replace(APART, wrapped=False)
     assert suspects.gradient(by_hand) is causes.CLIPPED_EARLY
     assert suspects.gradient(replace(by_hand, parameters_apart=OFF)) is causes.UNWRAPPED
+    unused = replace(APART, backwards=[0, 0])
+    assert suspects.gradient(unused) is causes.CLIPPED_EARLY
+    assert suspects.gradient(replace(unused, parameters_apart=OFF)) is causes.STALE
+
+
+def test_some_gradients_that_differ() -> None:
+    some = replace(APART, names=["weight", "bias"], places=["averaged"] * 2, backwards=[1])
+    assert suspects.gradient(some).rules == causes.MOVED.rules
+    changed = suspects.gradient(replace(some, ratios=[1.0, 1.5]))
+    assert changed.text.startswith(causes.CHANGED_GRADIENT.text)
+    past = replace(some, backwards=[0], module_read=True)
+    assert suspects.gradient(past) is causes.BYPASS
 
 
 def test_zero_grad_left_out() -> None:

@@ -127,6 +127,11 @@ SEPARATE_BACKWARDS = Cause(
     "add the losses and call backward once, or alternate forward and backward",
     ("DDP310",),
 )
+CHANGED_GRADIENT = Cause(
+    "most gradients are averaged over the ranks; some ranks change others afterwards",
+    "change gradients on all ranks alike",
+    ("DDP407",),
+)
 CONDITIONAL = Cause(
     "an update runs on some ranks only",
     "take it out of the condition on the rank: every rank makes the same updates",

@@ -66,11 +66,14 @@ def _apart(evidence: Evidence) -> Cause:
     """Gradients that differ between the ranks."""
     if len(evidence.gradients_apart) < len(evidence.names):
         return _some_apart(evidence)
+    unused = not any(evidence.backwards)
+    if not evidence.parameters_apart and (unused or not evidence.wrapped):
+        return causes.CLIPPED_EARLY
     if not evidence.wrapped:
-        return causes.UNWRAPPED if evidence.parameters_apart else causes.CLIPPED_EARLY
+        return causes.UNWRAPPED
     if evidence.synchronised and not evidence.synchronised[-1]:
         return causes.NO_SYNC
-    if not any(evidence.backwards):
+    if unused:
         return causes.BYPASS if evidence.module_read else causes.STALE
     return causes.SEPARATE_BACKWARDS if len(evidence.backwards) > 1 else causes.MOVED
 
@@ -86,6 +89,10 @@ def _some_apart(evidence: Evidence) -> Cause:
             ("DDP306",),
         )
     if kinds == {"averaged"}:
+        if 2 * len(apart) <= len(evidence.ratios):
+            return replace(causes.CHANGED_GRADIENT, text=f"{causes.CHANGED_GRADIENT.text}: {names}")
+        if evidence.backwards and not any(evidence.backwards) and evidence.module_read:
+            return causes.BYPASS
         if len(evidence.backwards) > 1:
             return causes.SEPARATE_BACKWARDS
         return replace(causes.MOVED, text=f"{causes.MOVED.text} ({names})")
