@@ -126,7 +126,8 @@ def encode(value: Any, name: str = "value") -> Any:
     if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
         return "stateful", encode(value.state_dict(), f"{name}.state_dict()")
     if _is_plain_object(value):
-        return "object", _attributes(value, name)
+        held, whole = _attributes(value, name)
+        return "object", [held, name_of(type(value)) if whole else None]
     raise CannotStore(
         f"{name} is a {type(value).__module__}.{type(value).__qualname__}, which has no plain form"
     )
@@ -363,26 +364,39 @@ def _read_stateful(content: Any, into: Any, name: str) -> Any:
     return into
 
 
-def _attributes(value: Any, name: str) -> dict[str, Any]:
-    """What an object of the script's own class holds, except what has no plain form."""
-    found = {}
+def _attributes(value: Any, name: str) -> tuple[dict[str, Any], bool]:
+    """What an object of the script's own class holds, except what has no plain form; and whether
+    that is all."""
+    found: dict[str, Any] = {}
+    whole = True
     for key, held in _held(value):
-        if held is value or isinstance(held, _LEFT_OUT):
-            continue
         try:
+            if held is value or isinstance(held, _LEFT_OUT):
+                raise CannotStore(name)
             found[key] = encode(held, f"{name}.{key}")
         except (CannotStore, RecursionError):
-            continue
-    return found
+            whole = False
+    return found, whole
 
 
-def _read_object(content: dict[str, Any], into: Any, name: str) -> Any:
+def _read_object(content: list[Any], into: Any, name: str) -> Any:
+    attributes, known = content
     if not _is_plain_object(into):
-        raise _not_made(name)
-    for key, code in content.items():
+        into = _new(known, name)
+    for key, code in attributes.items():
         held = _decode(code, getattr(into, key, None), f"{name}.{key}")
         object.__setattr__(into, key, held)
     return into
+
+
+def _new(known: Any, name: str) -> Any:
+    """An empty object, of a class that its module holds, where a round made the first one."""
+    if known is None:
+        raise _not_made(name)
+    kind = named(known, None, name)
+    if not isinstance(kind, type) or not _is_script_class(kind):
+        raise _not_made(name)
+    return object.__new__(kind)
 
 
 def _expect(into: Any, kind: type, name: str) -> None:

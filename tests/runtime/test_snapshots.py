@@ -281,6 +281,14 @@ def test_values_that_are_made_anew() -> None:
     assert (fresh.count, float(fresh.tensor)) == (2, 2.0)
 
 
+def test_objects_that_a_round_makes_are_made_again() -> None:
+    made = [Slotted(3)]
+    again = restore(encode(made), [])
+    assert (type(again[0]), again[0].count) == (Slotted, 3)
+    with pytest.raises(RuntimeError, match=r"the state of value\[0\], which .* has not made"):
+        restore(encode([Meter()]), [])  # what it logs to has no plain form
+
+
 def test_keys_that_are_parameters_are_known_by_their_places() -> None:
     net, fresh = nn.Linear(1, 1), nn.Linear(1, 1)
     momenta = {one: torch.full_like(one, 3.0) for one in net.parameters()}
