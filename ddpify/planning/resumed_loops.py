@@ -24,6 +24,12 @@ FILLING = frozenset(
 )
 
 
+_CALLED = frozenset(f"__{name}__" for name in (
+    "init", "new", "post_init", "call", "getitem", "len", "iter", "next", "getstate", "setstate",
+    "del"))  # fmt: skip
+"""Special methods whose calls are seen, or that belong to the making of objects and batches."""
+
+
 @dataclass(slots=True)
 class ResumedLoop:
     """A loop to take up again: what to give resumable(), and the values to keep."""
@@ -76,13 +82,13 @@ def depth(plan: Plan, found: Resumption, loop: ResumedLoop) -> int:
 def reached(plan: Plan, loop: ResumedLoop) -> Iterator[cst.CSTNode]:
     """The nodes of a loop's body, and of all functions of the project that are called from there.
 
-    So are hooks, wherever they were registered.
+    So are hooks, wherever they were registered, and the methods behind ``with`` and operators.
     """
     calls: dict[cst.CSTNode, list[cst.CSTNode]] = {}
     for function, sites in plan.facts.callers.items():
         for site in sites:
             calls.setdefault(site.node, []).append(function)
-    hooks = list(dict.fromkeys(_hooks(plan)))
+    hooks = list(dict.fromkeys([*_hooks(plan), *_behind_syntax(plan)]))
     waiting: list[cst.CSTNode] = [loop.node.body, *hooks]
     seen: set[cst.CSTNode] = set(hooks)
     while waiting:
@@ -103,6 +109,16 @@ def _hooks(plan: Plan) -> Iterator[cst.CSTNode]:
                 for arg in call.args:
                     atoms = plan.facts.values.get(arg.value, Value()).atoms
                     yield from (a.node for a in atoms if isinstance(a, Function))
+
+
+def _behind_syntax(plan: Plan) -> Iterator[cst.CSTNode]:
+    """Methods that no call names, as ``__enter__``; those of data sets left out."""
+    for module in plan.project.files:
+        for function in module.structure.all(cst.FunctionDef):
+            name = function.name.value
+            special = name.startswith("__") and name.endswith("__") and name not in _CALLED
+            if special and module.structure.class_of(function) is not None:
+                yield function
 
 
 def changed(plan: Plan, node: cst.CSTNode) -> Iterator[Instance]:

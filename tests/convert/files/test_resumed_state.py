@@ -157,6 +157,14 @@ STATES = {
     "a hook that counts": (
         "calls = [0]\ndef hook(m, i, o):\n    calls[0] += 1\nbrain.register_forward_hook(hook)\n",
         "pass\n", "calls"),
+    "a context and an operator": (
+        "class C:\n    def __init__(self):\n        self.n = 0\n    def __enter__(self):\n"
+        "        self.n += 1\n    def __exit__(self, *a):\n        pass\n"
+        "    def __lshift__(self, v):\n        self.n += v\nc = C()\n",
+        "with c:\n    c << 2\n", "c.n"),
+    "records that the rounds make": (
+        METER + "ms = []\n", "ms.append(Meter())\nms[0].update(w[0])\n",
+        "[[m.n, m.seen, m.mean] for m in ms]"),
     "a layer's attribute": (
         "drop = nn.Dropout(0.5)\n", "drop.p *= 0.9\n", "drop.p"),
     "a list that a generator shuffles": (
