@@ -99,6 +99,22 @@ class Structure:
         return {around for one in named for around in self.up(one)}
 
     @cached_property
+    def imported(self) -> dict[str, str]:
+        """The names that imports bind, each with what it is there: "np" with "numpy"."""
+        found = {}
+        for one in self.all(cst.Import, cst.ImportFrom):
+            module = getattr(one, "module", None)
+            within = f"{dotted(module) or ''}." if module is not None else ""
+            for alias in one.names if not isinstance(one.names, cst.ImportStar) else ():
+                name = dotted(alias.name) or ""
+                bound = alias.asname.name if alias.asname is not None else None
+                short = name if within else name.split(".")[0]
+                found[dotted(bound) or "" if bound is not None else short] = within + (
+                    name if bound is not None else short
+                )
+        return found
+
+    @cached_property
     def arguments_given(self) -> frozenset[tuple[str, str | int]]:
         """The last names of what calls call, each with the name or position of an argument."""
         named = ((call, dotted(call.func)) for call in self.all(cst.Call))

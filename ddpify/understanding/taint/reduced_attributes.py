@@ -5,7 +5,6 @@ By the text of the method, since code that was never run has no values.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 
 import libcst as cst
@@ -16,15 +15,21 @@ from ddpify.understanding.taint import sources
 
 # What tensors and others have methods of, too: ``scores.gather(1, chosen)``.
 _OF_TENSORS = frozenset({"gather", "scatter", "reduce", "broadcast"})
-_OF_GROUPS = re.compile(r"(?i)dist|comm|group|hvd|accelerator|fabric|ddp|ddpify|dd$")
+_ARRAYS = ("torch", "numpy")  # their functions of these names work on one tensor
 _SETS = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.For)
 
 
-def is_reducing(call: cst.Call, known: Collection[str]) -> bool:
-    """Whether a call runs a collective, or a method that is known to run one."""
+def is_reducing(structure: Structure, call: cst.Call, known: Collection[str]) -> bool:
+    """Whether a call runs a collective, or a method that is known to run one.
+
+    A module has collectives of these names; any other object may be a tensor.
+    """
     owner, _, short = sources.name_of(call.func).rpartition(".")
-    if short in _OF_TENSORS and owner and not _OF_GROUPS.search(owner):
-        return short in known
+    if short in _OF_TENSORS and owner:
+        first, _, rest = owner.partition(".")
+        module = structure.imported.get(first, "")
+        of_module = bool(module) and (bool(rest) or module not in _ARRAYS)
+        return short in known or of_module
     return short in REDUCING_NAMES or short in known
 
 
@@ -32,7 +37,9 @@ def reduced_attributes(
     structure: Structure, function: cst.FunctionDef, known: Collection[str]
 ) -> set[str]:
     """The attributes of `self` that go into a collective, or are set from what came out of it."""
-    calls = [x for x in structure.inside(function.body, cst.Call) if is_reducing(x, known)]
+    calls = [
+        x for x in structure.inside(function.body, cst.Call) if is_reducing(structure, x, known)
+    ]
     given = {name for call in calls for name in _handed_over(call)}
     statements = [one for one in walk(function.body) if isinstance(one, _SETS)]
     sets = [_both_sides(one) for one in statements]

@@ -88,4 +88,5 @@ def _text(node: cst.BaseExpression) -> str:
 
 def _reduces(structure: Structure, function: cst.FunctionDef, known: set[str]) -> bool:
     """Whether a function's body calls a collective, by name: it may not have been run."""
-    return any(is_reducing(call, known) for call in structure.inside(function.body, cst.Call))
+    calls = structure.inside(function.body, cst.Call)
+    return any(is_reducing(structure, call, known) for call in calls)
