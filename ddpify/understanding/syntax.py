@@ -106,6 +106,13 @@ def divisor(node: cst.CSTNode) -> cst.BaseExpression | None:
     return None
 
 
+def called_model(callee: cst.BaseExpression) -> cst.BaseExpression:
+    """The model of ``model.forward(x)``, which is a call of it as ``model(x)`` is."""
+    if isinstance(callee, cst.Attribute) and callee.attr.value == "forward":
+        return callee.value
+    return callee
+
+
 def argument(call: cst.Call, name: str, position: int | None = None) -> cst.Arg | None:
     """The argument with a name, or at a position (from 0); None where it is not given."""
     for one in call.args:

@@ -103,7 +103,7 @@ from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import apart
 from ddpify.understanding.libraries.runtime_names import REPLICATE
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import called_model, code_of
 from ddpify.understanding.taint.call_graph import called
 from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.taint.sources import ANY_RANK, draws
@@ -227,20 +227,13 @@ def _calls_wrapped(script: Script, loop: cst.For) -> bool:
     """Whether a loop calls a wrapped model, or past its wrapper what that holds."""
     held = {model for wrap in script.wraps for model in wrap.held}
     return any(
-        script.may_be_wrapped(called_model)
-        or through_wrapper(script, called_model) is not None
-        or not held.isdisjoint(script.instances(called_model))
+        script.may_be_wrapped(model)
+        or through_wrapper(script, model) is not None
+        or not held.isdisjoint(script.instances(model))
         for one in script.reached(loop.body)
         if isinstance(one, cst.Call)
-        for called_model in [_without_forward(one.func)]
+        for model in [called_model(one.func)]
     )
-
-
-def _without_forward(callee: cst.BaseExpression) -> cst.BaseExpression:
-    """The model of ``model.forward(x)``, which is a call of it as ``model(x)`` is."""
-    if isinstance(callee, cst.Attribute) and callee.attr.value == "forward":
-        return callee.value
-    return callee
 
 
 def _draws_apart(script: Script, loader: Instance) -> bool:

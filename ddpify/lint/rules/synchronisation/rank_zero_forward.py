@@ -20,6 +20,12 @@ if rank == 0:
     validate(normed)
 ```
 
+```python
+if rank == 0:
+    for x, y in loader:
+        criterion(model.forward(x), y).backward()
+```
+
 ## Use instead
 ```python
 normed = DDP(nn.Sequential(nn.Linear(10, 10), nn.BatchNorm1d(10)).to(device))
@@ -63,7 +69,7 @@ from ddpify.lint.scripts.model_layers import has_buffers
 from ddpify.lint.scripts.resolved import is_resolved
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP, is_wrapper
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import called_model, code_of
 from ddpify.understanding.values import UNKNOWN, Instance
 
 
@@ -102,9 +108,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _what_waits(script: Script, call: cst.Call) -> str:
     """Its forward, with shards or buffers; else the gradients of what comes out."""
-    held = [*script.instances(call.func)]
-    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "forward":
-        held += script.instances(call.func.value)
+    held = script.instances(called_model(call.func))
     wrappers = [one for one in held if is_wrapper(one)]
     if any(one.type != DDP for one in wrappers) or any(script.events(one, "shard") for one in held):
         return "its forward gathers the shards and"
@@ -114,14 +118,13 @@ def _what_waits(script: Script, call: cst.Call) -> str:
 
 
 def _calls_wrapper(script: Script, call: cst.Call) -> bool:
-    held = script.instances(call.func)
+    model = called_model(call.func)
+    held = script.instances(model)
     if held and all(_waits_in_place(script, one, call) for one in held):
         return True
-    if isinstance(call.func, cst.Attribute):
-        receiver = script.value(call.func.value)
-        if any(is_wrapper(atom) for atom in receiver.atoms) and call.func.attr.value != "forward":
-            return False  # what other methods do is not known
-    atoms = script.value(call.func).atoms
+    if isinstance(model, cst.Attribute) and script.is_wrapped(model.value):
+        return False  # what other methods do is not known
+    atoms = script.value(model).atoms
     wrappers = [atom for atom in atoms if isinstance(atom, Instance) and is_wrapper(atom)]
     return bool(atoms) and len(wrappers) == len(atoms) and _wait(script, wrappers, call)
 
