@@ -23,9 +23,10 @@ _OF_NO_VALUE = frozenset({"requires_grad_", "detach_", "share_memory_"})
 _INIT = "torch.nn.init."
 
 
-def sets_parameters(script: Script, wrap: Wrap) -> Iterator[cst.CSTNode]:
-    """``p.data.mul_(2)``, ``p.data = x`` or ``nn.init.zeros_(p)`` of the model in a wrapper."""
-    owners = {wrap.wrapper, *(part for model in wrap.held for part in layers(model))}
+def sets_parameters(script: Script, wraps: list[Wrap]) -> Iterator[cst.CSTNode]:
+    """``p.data.mul_(2)``, ``p.data = x`` or ``nn.init.zeros_(p)`` of the models in wrappers."""
+    owners = {wrap.wrapper for wrap in wraps}
+    owners |= {part for wrap in wraps for model in wrap.held for part in layers(model)}
     for call in script.structure.all(cst.Call):
         changed = _changed_by(script, call)
         if changed is not None and _are_of(script, changed, owners):

@@ -27,7 +27,9 @@ def unseen_loops(script: Understood, flow: Flow) -> Iterator[cst.For]:
         if loop is None or not is_unseen(script, loop.iter):
             continue
         if any(
-            isinstance(one, cst.Call) and script.is_ddp(one.func) and _gets(script, flow, one, loop)
+            isinstance(one, cst.Call)
+            and script.is_wrapped(one.func)
+            and _gets(script, flow, one, loop)
             for one in script.reached(loop)
         ):
             yield loop

@@ -145,15 +145,14 @@ def check(script: Script) -> Iterator[Finding]:
     text = (
         "only some ranks {} these weights: the others go on with their own, and nothing sends them"
     )
-    for wrap in script.wraps:
-        if wrap.wrapper.type != DDP:
-            continue
+    wraps = [wrap for wrap in script.wraps if wrap.wrapper.type == DDP]
+    for wrap in wraps:
         for node in dict.fromkeys(events_after(script, wrap, "load")):
             if _is_of_some(script, node) and not _is_kept_from_first(script, node):
                 yield Finding(node, text.format("load"))
-        for node in sets_parameters(script, wrap):
-            if is_after(script, wrap, node) and _is_of_some(script, node):
-                yield Finding(node, text.format("change"))
+    for node in sets_parameters(script, wraps):
+        if any(is_after(script, wrap, node) for wrap in wraps) and _is_of_some(script, node):
+            yield Finding(node, text.format("change"))
     for call in script.method_calls("apply"):
         if _reaches_layers(script, call) and _starts_anew(script, call):
             yield Finding(call, "each rank draws weights of its own: nothing sends them any more")

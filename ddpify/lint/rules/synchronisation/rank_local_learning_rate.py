@@ -1,8 +1,8 @@
 """Each rank sets its learning rate by its own metric.
 
 ## What it does
-Looks for `ReduceLROnPlateau.step(metric)` and for hand-set learning rates, with a value that only
-this rank has seen, or the rank itself.
+Looks for `ReduceLROnPlateau.step(metric)` and for learning rates that are set by hand or given to
+an optimizer, with a value that only this rank has seen, or the rank itself.
 
 ## Why is this bad
 Ranks see different numbers, lower the rate at different steps, and then step differently with
@@ -17,6 +17,13 @@ for x, y in loader:
     loss.backward()
     total += loss.item()
 plateau.step(total)
+```
+
+```python
+own = torch.optim.SGD(model.parameters(), lr=0.1 * (rank + 1))
+for x, y in loader:
+    criterion(model(x), y).backward()
+    own.step()
 ```
 
 ## Use instead
@@ -40,6 +47,9 @@ for x, y in whole:
     score += criterion(model(x), y).item()
 plateau.step(score)
 ```
+```python
+own = torch.optim.SGD(model.parameters(), lr=0.1 * world_size)
+```
 
 ## References
 https://github.com/lucidrains/DALLE-pytorch/issues/268
@@ -56,7 +66,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.unsharded_totals import is_own
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.taint.sources import ANY_RANK
 
 
@@ -77,6 +87,13 @@ def check(script: Script) -> Iterator[Finding]:
         )
         if plateau and call.args and is_own(script, call.args[0].value):
             yield Finding(call.args[0], text.format(script.code(call.args[0].value, 40)))
+    for optimizer in script.facts.optimizers if script.wraps else ():
+        made = optimizer.site
+        given = argument(made, "lr", 1) if isinstance(made, cst.Call) else None
+        if given is None or script.owners.get(made) is not script.module:
+            continue
+        if script.labels(given.value) & ANY_RANK:
+            yield Finding(given.value, text.format(script.code(given.value, 40)))
     for assign in script.structure.all(cst.Assign, cst.AugAssign):
         target = assign.targets[0].target if isinstance(assign, cst.Assign) else assign.target
         if _is_rate(target) and (
