@@ -1,7 +1,8 @@
 """Every rank keeps its own log of the same run.
 
 ## What it does
-Looks for `SummaryWriter`, `wandb.init`, and the runs of other loggers, that all ranks reach.
+Looks for `SummaryWriter`, `wandb.init`, and the runs of other loggers, that all ranks reach, and
+for a log file of `logging.basicConfig` that all of them write.
 
 ## Why is this bad
 N processes write N event files, or N runs, each with its own part of the numbers.
@@ -10,6 +11,12 @@ N processes write N event files, or N runs, each with its own part of the number
 ```python
 from torch.utils.tensorboard import SummaryWriter
 writer = SummaryWriter("runs")
+```
+
+```python
+import logging
+logging.basicConfig(filename="train.log", level=logging.INFO)
+logging.info("begins")
 ```
 
 ## Use instead
@@ -22,6 +29,15 @@ writer = SummaryWriter("runs") if rank == 0 else None
 ```python
 from torch.utils.tensorboard import SummaryWriter
 writer = SummaryWriter(f"runs/{rank}")
+```
+
+```python
+import logging
+logging.basicConfig(filename=f"train{rank}.log", level=logging.INFO)
+```
+```python
+import logging
+logging.basicConfig(filename="train.log", level=logging.INFO if rank == 0 else logging.WARN)
 ```
 
 ## References
@@ -58,6 +74,10 @@ def check(script: Script) -> Iterator[Finding]:
             continue  # the runtime has switched it off on other ranks
         if not script.may_be_guarded(call) and not _names_rank(script, call):
             yield Finding(call, "every rank keeps its own log of the run", _fix(script, call))
+    for call in script.calls("logging.basicConfig"):
+        named = any(True for _ in script.arguments(call, "filename"))
+        if named and not script.may_be_guarded(call) and not _names_rank(script, call):
+            yield Finding(call, "all ranks write into one log file: each line comes once for each")
 
 
 def _fix(script: Script, call: cst.Call) -> Fix | None:
