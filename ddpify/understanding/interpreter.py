@@ -60,6 +60,7 @@ from ddpify.understanding.values import (
 )
 
 _PASSES = 5
+_FREE_PASSES = 2  # what shrinks again in those after them might go on so for ever
 
 
 class Interpreter(RunState):
@@ -68,7 +69,8 @@ class Interpreter(RunState):
     # ------------------------------------------------------------------ running
     def run(self) -> Facts:
         """Interpret the entry, and code that nothing calls, until nothing comes out differently."""
-        for _ in range(_PASSES):
+        for number in range(_PASSES):
+            self.settling = number >= _FREE_PASSES
             self.one_pass()
             if not self._is_outdated():
                 break

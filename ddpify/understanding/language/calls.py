@@ -293,10 +293,12 @@ def _of_body(run: RunState, call: _Call, key: object) -> Value:
         result = _run_body(run, call)
     finally:
         run.running.discard(key)
+    known = run.previous.get(key, UNKNOWN)
+    late = join(known, result) if run.settling and key in run.recalled else result
     # A trial knows nothing of those before it: that of the next pass recalls the same.
-    if key in run.recalled and not run.trials and run.previous.get(key, UNKNOWN) != result:
+    if key in run.recalled and not run.trials and known != late:
         run.reads_change = True
-    run.results[key] = run.previous[key] = result
+    run.results[key], run.previous[key] = result, late
     _note_lists(run, call, result)
     return result
 

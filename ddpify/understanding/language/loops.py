@@ -153,7 +153,10 @@ def _loop(run: RunState, node, body, orelse, bind) -> bool:  # type: ignore[no-u
     branches.join_ends(run, [before, *loop.left])
     forward_attributes.drop(scope.names)
     ends = longer_tuples.foreseen(started, scope.names)
-    if run.loop_ends.get(key) != ends:
+    known = run.loop_ends.get(key)
+    if known is not None and run.settling:
+        ends = {name: join(known.get(name, UNKNOWN), late) for name, late in ends.items()}
+    if known != ends:
         run.loop_ends[key] = ends
         run.reads_change |= _starts_otherwise(scope, loop, before, started, ends)
     done = orelse is None or run.block(orelse.body)

@@ -77,6 +77,8 @@ class State(Code):
         )  # those that may be replicated
         # Whether this pass changes what it has read before: only then does the next one differ.
         self.reads_change = False
+        # Whether what this pass has started with stays a part of what the next one starts with.
+        self.settling = False
         # What objects hold: written since the last batch came; read when it was of an earlier one.
         self.written: set[tuple[object, str]] = set()
         self.carried: set[tuple[object, str]] = set()
