@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
-Named = (FunctionType, BuiltinFunctionType, type)
+NAMED = (FunctionType, BuiltinFunctionType, type)
 
 
 def name_of(value: Any) -> tuple[str, str] | None:
@@ -17,26 +17,26 @@ def name_of(value: Any) -> tuple[str, str] | None:
     return (str(module), name) if found is value else None
 
 
-def named(content: Any, _: Any, name: str) -> Any:
+def read_named(content: Any, _: Any, name: str) -> Any:
     """The function or class of a name.
 
     Raises RuntimeError where the restarted script has none.
     """
     module, known_as = content
     found = getattr(sys.modules.get(module), known_as, None)
-    if not isinstance(found, Named):
+    if not isinstance(found, NAMED):
         raise RuntimeError(f"{name} was {module}.{known_as}, which the restarted script lacks")
     return found
 
 
-def member(content: str, into: Any, name: str) -> Any:
+def read_member(content: str, into: Any, name: str) -> Any:
     """A member of the enumeration that ``into`` is of."""
     if not isinstance(into, enum.Enum):
         raise RuntimeError(f"{name} was a member of an enumeration, and is none in the restart")
     return type(into)[content]
 
 
-def numbers(content: Any, into: Any, _: str) -> Any:
+def read_numbers(content: Any, into: Any, _: str) -> Any:
     """An array of the standard library, in place where there is one."""
     made = array.array(content[0], content[1])
     if not isinstance(into, array.array) or into.typecode != made.typecode:
@@ -45,7 +45,7 @@ def numbers(content: Any, into: Any, _: str) -> Any:
     return into
 
 
-def byte_array(content: Any, into: Any, _: str) -> Any:
+def read_byte_array(content: Any, into: Any, _: str) -> Any:
     """A bytearray, in place where there is one."""
     if not isinstance(into, bytearray):
         return bytearray(content)
@@ -53,7 +53,7 @@ def byte_array(content: Any, into: Any, _: str) -> Any:
     return into
 
 
-def slots(value: Any) -> Iterator[tuple[str, Any]]:
+def slot_attributes(value: Any) -> Iterator[tuple[str, Any]]:
     """The attributes that an object keeps in slots."""
     for kind in type(value).__mro__:
         found = vars(kind).get("__slots__", ())

@@ -25,14 +25,14 @@ from ddpify.runtime.adoption import divide_states
 from ddpify.runtime.dtensor import is_dtensor, like_shard
 from ddpify.runtime.process import is_main, world
 from ddpify.runtime.rebuilt import (
-    Named,
-    byte_array,
+    NAMED,
     is_known_by_identity,
-    member,
     name_of,
-    named,
-    numbers,
-    slots,
+    read_byte_array,
+    read_member,
+    read_named,
+    read_numbers,
+    slot_attributes,
 )
 
 _PLAIN = (type(None), bool, int, float, str)
@@ -117,7 +117,7 @@ def encode(value: Any, name: str = "value") -> Any:
     for kind, types, form in _FORMS:
         if isinstance(value, types):
             return kind, form(value, name)
-    if isinstance(value, Named) and (known := name_of(value)):
+    if isinstance(value, NAMED) and (known := name_of(value)):
         return "named", list(known)
     if "numpy" in sys.modules:
         found = _encode_numpy(value, name)
@@ -181,7 +181,7 @@ def _is_plain_object(value: Any) -> bool:
 def _held(value: Any) -> Iterator[tuple[str, Any]]:
     """The attributes of an object, with their names."""
     yield from getattr(value, "__dict__", {}).items()
-    yield from slots(value)
+    yield from slot_attributes(value)
 
 
 def _is_script_class(kind: type) -> bool:
@@ -218,7 +218,7 @@ def _encode_dict(value: dict[Any, Any], name: str) -> list[Any]:
 def _encode_key(key: Any, at: int, name: str) -> Any:
     """A key; of a parameter, a module or another object its place among the keys."""
     by_identity = isinstance(key, torch.Tensor) or is_known_by_identity(key)
-    if by_identity and not isinstance(key, Named):
+    if by_identity and not isinstance(key, NAMED):
         return "key", at
     return encode(key, name)
 
@@ -246,7 +246,7 @@ def _encode_named_tuple(value: Any, name: str) -> list[Any]:
 
 def _read_named_tuple(content: list[Any], into: Any, name: str) -> Any:
     known, items = content
-    kind: Any = type(into) if hasattr(into, "_make") else named(known, None, name)
+    kind: Any = type(into) if hasattr(into, "_make") else read_named(known, None, name)
     return kind._make(_read_tuple(items, into, name))
 
 
@@ -393,7 +393,7 @@ def _new(known: Any, name: str) -> Any:
     """An empty object, of a class that its module holds, where a round made the first one."""
     if known is None:
         raise _not_made(name)
-    kind = named(known, None, name)
+    kind = read_named(known, None, name)
     if not isinstance(kind, type) or not _is_script_class(kind):
         raise _not_made(name)
     return object.__new__(kind)
@@ -491,10 +491,10 @@ _RESTORERS: dict[str, Callable[[Any, Any, str], Any]] = {
     "set": _read_set,
     "frozen set": lambda content, _, name: frozenset(_decode(c, None, name) for c in content),
     "key": _read_key,
-    "member": member,
-    "named": named,
-    "numbers": numbers,
-    "byte array": byte_array,
+    "member": read_member,
+    "named": read_named,
+    "numbers": read_numbers,
+    "byte array": read_byte_array,
     "deque": _read_deque,
     "bytes": lambda content, *_: bytes(content),
     "complex": lambda content, *_: complex(*content),
