@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
@@ -14,7 +16,7 @@ def events_after(script: Script, wrap: Wrap, kind: str) -> list[cst.CSTNode]:
     own = [] if wrap.in_place else script.events(wrap.wrapper, kind)
     nodes = [event.site.node for event in own]
     for model in wrap.held:
-        if len(script.events(model, "wrap")) > 1:
+        if _is_wrapped_again(script, model):
             return []
         after = False
         for event in script.events(model, "wrap", kind):
@@ -24,6 +26,22 @@ def events_after(script: Script, wrap: Wrap, kind: str) -> list[cst.CSTNode]:
                 nodes.append(event.site.node)
         nodes += _of_its_parts(script, wrap, model, kind)
     return nodes
+
+
+def _is_wrapped_again(script: Script, model: Instance) -> bool:
+    """Whether a model is wrapped in two places, and not in either branch of a condition."""
+    places = [event.site.node for event in script.events(model, "wrap")]
+    return any(
+        not _are_alternatives(script, first, second)
+        for first, second in combinations(dict.fromkeys(places), 2)
+    )
+
+
+def _are_alternatives(script: Script, first: cst.CSTNode, second: cst.CSTNode) -> bool:
+    """Whether two places stand in different branches of one condition."""
+    branches = {(one.statement, one.positive) for one in script.control.guards(first)}
+    others = {(one.statement, not one.positive) for one in script.control.guards(second)}
+    return not branches.isdisjoint(others)
 
 
 def _of_its_parts(script: Script, wrap: Wrap, model: Instance, kind: str) -> list[cst.CSTNode]:
@@ -50,9 +68,7 @@ def _follows(script: Script, wrap: Wrap, node: cst.CSTNode) -> bool:
     order, made = structure.order, wrap.site.node
     if made not in order or structure.function(made) is not structure.function(node):
         return False
-    wrapping = {(one.statement, one.positive) for one in script.control.guards(made)}
-    others = [(one.statement, not one.positive) for one in script.control.guards(node)]
-    return order[made] < order[node] and wrapping.isdisjoint(others)
+    return order[made] < order[node] and not _are_alternatives(script, made, node)
 
 
 def is_in_training(script: Script, node: cst.CSTNode) -> bool:

@@ -39,6 +39,22 @@ for x, y in loader:
     criterion(ddp(x), y).backward()
 ```
 
+Either of two wrappers, as an option says.
+```python
+base = Net().to(device)
+for p in base.l1.parameters():
+    p.requires_grad = False
+if args.gpu is not None:
+    base = DDP(base, device_ids=[local_rank])
+    for p in base.parameters():
+        p.requires_grad = True
+else:
+    base = DDP(base)
+tuned = torch.optim.SGD(base.parameters(), lr=0.1)
+for x, y in loader:
+    criterion(base(x), y).backward()
+```
+
 ## Use instead
 ```python
 for epoch in range(epochs):
