@@ -315,6 +315,17 @@ def states(x, keep):
 for x, y in loader:
     print(states(model(x), args.keep))
 """
+# One call, in which a loop starts with rows of each sample, and then with their mean.
+A_LOOP_OVER_EACH_OF_A_TUPLE = """
+def grown(rows):
+    for _ in range(2):
+        rows = rows + 1
+    return rows
+def both(*parts):
+    return [grown(part) for part in parts]
+for x, y in loader:
+    print(both(model(x), x.mean(0)))
+"""
 RECURSION_OF_A_BACKWARD = """
 class Twice(torch.autograd.Function):
     @staticmethod
@@ -328,6 +339,7 @@ for x, y in loader:
     mse_loss(Twice.apply(2, model(x)), y).backward()
 """
 IN_ITSELF = [
+    A_LOOP_OVER_EACH_OF_A_TUPLE,
     TUPLES_OF_WHAT_ROUNDS_CHANGE,
     RECURSION_OF_A_BACKWARD,
     TUPLE_THAT_GETS_LONGER,
@@ -400,8 +412,11 @@ def test_what_holds_itself_stops_growing(text: str) -> None:
     assert not counted(text).reads_change
 
 
-@pytest.mark.parametrize("text", [TUPLE_THAT_GETS_LONGER, TUPLES_OF_WHAT_ROUNDS_CHANGE])
-def test_tuples_get_no_longer_with_each_pass(text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [TUPLE_THAT_GETS_LONGER, TUPLES_OF_WHAT_ROUNDS_CHANGE, A_LOOP_OVER_EACH_OF_A_TUPLE],
+)
+def test_three_passes_do_where_rounds_change_what_they_start_with(text: str) -> None:
     assert counted(text).passes <= 3
 
 
