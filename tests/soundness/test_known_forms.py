@@ -9,6 +9,10 @@ from benchmarks.soundness.trying import Trial
 from tests.soundness.known_forms import script
 
 IN_LOOP = [
+    "r = torch.Tensor([[loss, out.mean()]])\nprint(r.mean())",
+    "r = torch.tensor([1.0, out.sum(), loss.item()])\nprint(r)",
+    "r = torch.FloatTensor([len(out), out.sum()])\nprint(r)",
+    "r = torch.tensor([(out > 0).sum(), out.sum()])\nprint(r.tolist())",
     "z = torch.zeros(len(out), 4)\nfor i in range(len(out)):\n    z[i] = out[i - 1] * 2\n"
     "loss = loss + (out * z).pow(2).mean()",
     "z = torch.zeros(len(out), 4)\nfor i in range(len(out)):\n    z[i] = out[i] - out[i - 1]\n"

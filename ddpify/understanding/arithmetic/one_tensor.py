@@ -26,7 +26,8 @@ LINEAR = frozenset(
     "to cpu cuda float double type type_as detach detach_ clone squeeze unsqueeze"
     " squeeze_ unsqueeze_ neg_ negative_ view reshape"
     " contiguous mean sum neg negative numpy requires_grad_ flatten ravel expand expand_as data"
-    " retain_grad astype copy asarray array as_tensor from_numpy tensor item_".split()
+    " retain_grad astype copy asarray array as_tensor from_numpy tensor item_ Tensor FloatTensor"
+    " DoubleTensor".split()
 )
 # What gives a global value of all rows, without being a sum of what each rank gives.
 _SAME_ELEMENTS = frozenset("long int detach clone contiguous numpy Variable squeeze".split())

@@ -144,8 +144,11 @@ def tensor_function(  # type: ignore[no-untyped-def]
     beside = tensors.broadcasts(short) or short in _BY_INDEX
     if involved and beside:  # rows of all would meet a rank's there
         involved = [(n, v) for n, v in operands if any(isinstance(a, Data) for a in v.atoms)]
-    for _, held in operands:
+    for shown, held in operands:
         inner = list(local_data(held))
+        if _are_sums_beside_others(held):
+            run.demand_all(shown, held, f"{short}()")
+            return REPLICATED
         if inner and not any(isinstance(a, Data) for a in held.atoms):  # else that is what it takes
             involved.append((node, value(*inner)))
     by_hand = _on_batches(run, node, name, args, kwargs)
@@ -166,6 +169,13 @@ def tensor_function(  # type: ignore[no-untyped-def]
             return changed
     tensor_pairs.note_used_on_rows(run, [d for _, d in tensor_pairs.held_tensors(operands)])
     return tensors.function(run, node, short, involved, kwargs, args[1:])
+
+
+def _are_sums_beside_others(held: Value) -> bool:
+    """Whether a list holds sums over a rank's rows and something else: no sum of lists is right."""
+    atoms = [one for one in deep_atoms(held) if not isinstance(one, (Instance, Tup))]
+    sums = [one for one in atoms if isinstance(one, Data) and one.placement is Placement.SUM]
+    return 0 < len(sums) < len(atoms) and not held.data
 
 
 def _changed_by_numpy(run: RunState, shown: cst.BaseExpression, held: Value) -> Value:
@@ -233,9 +243,11 @@ def _of_a_size(
         bounds.count_sizes(run, [shown for shown, _ in operands])
         return value(Data(Placement.REPLICATE, form=Layout.GATHERED))
     cuts = any(isinstance(a, Data) and a not in counts for _, v in operands[:1] for a in v.atoms)
-    if counts and not cuts and _makes_rows(name, short):
+    listed = short in _FROM_VALUES or (short in _TYPED and len(operands) == 1)
+    listed = listed and not operands[0][1].data
+    if counts and not cuts and not listed and _makes_rows(name, short):
         return _sized(run, node, short, counts)
-    if counts and short in _FROM_VALUES and not operands[0][1].data:
+    if counts and listed:
         run.demand_all(*operands[0], f"{short}()")  # a list of numbers, one a count
         return REPLICATED
     made = random_numbers.of_a_batchs_size(run, node) if short in batch_sizes.MAKING else None
