@@ -42,9 +42,9 @@ def at(index: cst.BaseSlice, sample: Data) -> Data:
 
 
 def one_by_one(run: RunState, row: Data, rows: cst.BaseExpression) -> Data:
-    """One sample of ``rows``, as a loop over them alone gives it in a forward."""
+    """One sample of ``rows``, as a loop over them alone gives it."""
     loop = run.module.parents.get(rows)
-    if not run.frames_forward() or not isinstance(loop, (cst.For, cst.CompFor)):
+    if not isinstance(loop, (cst.For, cst.CompFor)):
         return row
     return replace(row, taken_by=frozenset({f"loop {id(loop)}"}))
 
@@ -55,7 +55,7 @@ def meet_others(run: RunState, node: cst.CSTNode, operands: Sequence[_Shown]) ->
     All ranks make it of the samples of all.
     """
     if not run.frames_forward() and not run.collating:
-        return None
+        return _of_a_loop(run, operands)
     if not any(_differ(one, other) for (_, one), (_, other) in permutations(operands, 2)):
         return None
     for shown, data in operands:
@@ -65,6 +65,18 @@ def meet_others(run: RunState, node: cst.CSTNode, operands: Sequence[_Shown]) ->
         else:
             run.demand(shown, value(rows), uses.A_STATISTIC)
     return _put_together(operands) if run.collating else REPLICATED
+
+
+def _of_a_loop(run: RunState, operands: Sequence[_Shown]) -> Value | None:
+    """What a loop makes of each sample and of one at a fixed place, which is that of all ranks."""
+    picked = [(e, d) for e, d in operands if d.placement is Placement.ROWS]
+    fixed = [(e, d) for e, d in picked if any(map(_is_literal, d.taken_by))]
+    others = [d for e, d in picked if (e, d) not in fixed]
+    if not fixed or not others:
+        return None
+    for shown, data in fixed:
+        run.demand(shown, value(data), uses.A_STATISTIC)
+    return value(*others)
 
 
 def _put_together(operands: Sequence[_Shown]) -> Value:

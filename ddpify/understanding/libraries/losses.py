@@ -10,7 +10,7 @@ import libcst as cst
 
 from ddpify.understanding import uses
 from ddpify.understanding.arguments import argument_pairs
-from ddpify.understanding.arithmetic import across_samples, tensor_pairs
+from ddpify.understanding.arithmetic import across_samples, single_samples, tensor_pairs
 from ddpify.understanding.arithmetic.denominators import LossCall, denominator
 from ddpify.understanding.batching import handmade_batches, joint_loaders
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout
@@ -104,6 +104,10 @@ def call(run: RunState, loss: LossCall) -> Value:
         run, held
     ):
         return value(shards[0].placed(Placement.REPLICATE))
+    parts = [(n, d) for n, v in shown for d in v.data]
+    of_others = single_samples.meet_others(run, loss.node, parts)
+    if of_others is not None:
+        return of_others
     _take_positions(run, loss)
     tensor_pairs.note_used_on_rows(run, [a for one in loss.args for a in one.of(Data)])
     coupled = _weighs_anew(run, loss) or _measures_across(run, loss)

@@ -16,6 +16,7 @@ from ddpify.understanding.arithmetic import (
     in_place,
     one_tensor,
     patterns,
+    single_samples,
     tensor_items,
     tensor_pairs,
     tensors,
@@ -471,7 +472,7 @@ def _concatenated(
             run.demand(piece, value(*held.data), uses.A_STATISTIC)
         gathered = inner[0].placed(Placement.REPLICATE)
         return value(replace(gathered, form=Layout.GATHERED, flat=True))
-    reduced = _of_several_kinds(run, node, pieces, inner)
+    reduced = _of_several_kinds(run, node, pieces, inner) or _of_others(run, node)
     if reduced is not None:
         return reduced
     inner = _beside_rows(run, node, inner)
@@ -562,6 +563,12 @@ def _of_several_kinds(
     for piece, held in shown:
         run.demand(piece, value(*held.data), uses.ARITHMETIC)
     return value(replace(inner[0].placed(Placement.REPLICATE), loaders=inner[0].loaders))
+
+
+def _of_others(run: RunState, node: cst.BaseExpression) -> Value | None:
+    """One sample beside another that is always the same, as ``torch.stack([x[i], x[0]])``."""
+    shown = [(piece, data) for piece, held in queues.pieces(run, node) for data in held.data]
+    return single_samples.meet_others(run, node, shown)
 
 
 def _beside_rows(run: RunState, node: cst.BaseExpression, inner: list[Data]) -> list[Data]:
