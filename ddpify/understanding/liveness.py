@@ -13,11 +13,12 @@ from typing import Any
 
 import libcst as cst
 
-from ddpify.understanding.structure import children
+from ddpify.understanding.structure import children, walk
 from ddpify.understanding.syntax import names_of, statements
 
 Names = frozenset[str]
 _NONE: Names = frozenset()
+_ASSIGNING = (cst.Assign, cst.AnnAssign, cst.AugAssign)
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -27,6 +28,7 @@ class Liveness:
     additions: bool = True  # whether ``x += y`` reads x
     at_body: dict[cst.CSTNode, Names] = field(default_factory=dict)
     after_with: dict[cst.CSTNode, Names] = field(default_factory=dict)
+    after_loop: dict[cst.CSTNode, Names] = field(default_factory=dict)
     _breaks: list[Names] = field(default_factory=list)
     _continues: list[Names] = field(default_factory=list)
 
@@ -84,6 +86,7 @@ class Liveness:
         return self._before_body(node.body, after)
 
     def _before_loop(self, node: cst.For | cst.While, after: Names) -> Names:
+        self.after_loop[node] = self.after_loop.get(node, _NONE) | after
         ended = self._before_else(node.orelse, after)
         head = ended if isinstance(node, cst.For) else ended | reads(node.test)
         targets = assigned(node.target) if isinstance(node, cst.For) else _NONE
@@ -134,6 +137,20 @@ def read_behind(body: Iterable[cst.BaseStatement], block: cst.With) -> Names:
     analysis.before(body, _NONE)
     bound = (assigned(item.asname.name) for item in block.items if item.asname is not None)
     return _NONE.union(*bound) & analysis.after_with.get(block, _NONE)
+
+
+def bound_in(loop: cst.For) -> Names:
+    """The names that a loop gives a value to, as its targets or in its body."""
+    targets = (one.target for one in walk(loop) if isinstance(one, (cst.For, cst.NamedExpr)))
+    set_ = (assigned(one) for one in walk(loop.body) if isinstance(one, _ASSIGNING))
+    return _NONE.union(*map(assigned, targets), *set_)
+
+
+def left_behind(body: Iterable[cst.BaseStatement], loop: cst.For) -> Names:
+    """The names that a loop binds and that statements behind it read, in a function's body."""
+    analysis = Liveness()
+    analysis.before(body, _NONE)
+    return bound_in(loop) & analysis.after_loop.get(loop, _NONE)
 
 
 @lru_cache(maxsize=256)

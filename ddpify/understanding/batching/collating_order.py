@@ -18,7 +18,7 @@ import libcst as cst
 from ddpify.understanding import earlier_rounds
 from ddpify.understanding.batching import collating, earlier_samples
 from ddpify.understanding.forms import Layout
-from ddpify.understanding.liveness import assigned
+from ddpify.understanding.liveness import assigned, bound_in, left_behind
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import dotted, names_of
 from ddpify.understanding.values import NO_ROWS, Data, Instance, Value, deep_atoms
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 Through = cst.For | cst.CompFor
+_ADDING = frozenset("add append extend insert update".split())
 _FILLING = frozenset("append fill_ full_like insert new_full".split())
 
 
@@ -75,6 +76,8 @@ def _by_order(run: RunState, loop: Through, samples: Sequence[Data], body: cst.C
         collating.note_numbers(run, samples)
     if _beside_others(run, loop.iter) or _enter(run, body, numbers, offsets):
         return True
+    if isinstance(loop, cst.For) and (_leaves(run, loop, counters) or _sorts(run, loop)):
+        return True
     above = run.module.parents[loop] if isinstance(loop, cst.CompFor) else loop
     if earlier_samples.go_on(run, above):
         return True
@@ -82,6 +85,39 @@ def _by_order(run: RunState, loop: Through, samples: Sequence[Data], body: cst.C
     return isinstance(loop, cst.For) and any(
         earlier_rounds.goes_by(structure, loop, one, ignoring=counting) for one in _kept(body)
     )
+
+
+def _leaves(run: RunState, loop: cst.For, counters: set[str]) -> bool:
+    """Whether a name goes on from a sample's elements behind the loop: the last's, or a sum's.
+
+    So does a number of samples.
+    """
+    function = run.module.structure.function(loop)
+    names = left_behind(function.body.body, loop) if function is not None else frozenset()  # type: ignore[arg-type]
+    return bool(names & counters) or any(map(_is_of_a_sample, (atom for name in names for atom in run.lookup(name).atoms)))
+
+
+def _sorts(run: RunState, loop: cst.For) -> bool:
+    """Whether samples get a place by what they are, as in ``found[label].append(x)``."""
+    new = bound_in(loop)
+    for node in walk(loop.body):
+        owner = node.value if isinstance(node, cst.Subscript) else None
+        if not isinstance(owner, cst.Name) or owner.value in new or not _is_filled(run, node):
+            continue
+        if _has_sample(run, owner):
+            continue  # what is taken out of a sample
+        places = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]  # type: ignore[attr-defined]
+        if places and all(_has_sample(run, place) for place in places):
+            return True
+    return False
+
+
+def _is_filled(run: RunState, node: cst.CSTNode) -> bool:
+    """Whether an item is assigned, added to, or changed by a method."""
+    above = run.module.parents[node]
+    if isinstance(above, cst.Attribute):
+        return isinstance(run.module.parents[above], cst.Call) and above.attr.value in _ADDING
+    return isinstance(above, (cst.AssignTarget, cst.AugAssign)) and above.target is node
 
 
 def _counters(run: RunState, loop: Through, body: cst.CSTNode) -> tuple[set[str], set[str]]:
@@ -105,8 +141,11 @@ def _counters(run: RunState, loop: Through, body: cst.CSTNode) -> tuple[set[str]
 
 def _has_sample(run: RunState, node: cst.BaseExpression) -> bool:
     """Whether this is of a sample's elements, and not of its sizes alone."""
-    held = (a for a in run.seen(node).atoms if isinstance(a, Data))
-    return any(a.dim == NO_ROWS and isinstance(a.form, Layout) for a in held)
+    return any(map(_is_of_a_sample, run.seen(node).atoms))
+
+
+def _is_of_a_sample(atom: object) -> bool:
+    return isinstance(atom, Data) and atom.dim == NO_ROWS and isinstance(atom.form, Layout)
 
 
 def _beside_others(run: RunState, through: cst.BaseExpression) -> bool:
