@@ -103,7 +103,11 @@ def of_others(run: RunState, node: cst.BaseExpression, outputs: Value, inputs: V
     A rank gets the gradient of its own samples, which nothing averages.
     """
     of_batch = any(isinstance(a, Data) and (a.placement.local or a.reduced) for a in outputs.atoms)
-    alike = any(isinstance(a, (Number, ReplicatedTensor)) for a in deep_atoms(inputs))
+    alike = any(
+        isinstance(a, (Number, ReplicatedTensor))
+        or (isinstance(a, Data) and a.placement is Placement.REPLICATE)
+        for a in deep_atoms(inputs)
+    )
     if of_batch and alike and run.in_batch_loop():
         run.facts.gradients.loose_gradients.setdefault(node, run.site(node))
 
