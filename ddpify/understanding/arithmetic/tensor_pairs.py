@@ -307,6 +307,8 @@ def _met(run: RunState, operator: str, left: Data | None, right: Data | None) ->
         return Placement.COUPLED
     if _half_reduced(left, right):
         return None
+    if _of_one_sample(run, left, right):
+        return Placement.ROWS
     if operator == "@":
         placement: Placement | None = _matmul(left, right)
     else:
@@ -316,6 +318,24 @@ def _met(run: RunState, operator: str, left: Data | None, right: Data | None) ->
         return Placement.SUM if placement is Placement.COUNT else None
     crosswise = placement is Placement.SHARD and crossed(run, left, right)
     return Placement.COUPLED if crosswise else placement
+
+
+def _of_one_sample(run: RunState, left: Data | None, right: Data | None) -> bool:
+    """Whether a sample meets a statistic of its own elements, as in ``x[i] / x[i].max()``."""
+    for one, other in permutations((left, right)):
+        if one is None or other is None or one.placement is not Placement.ROWS:
+            continue
+        own = other.placement is Placement.COUPLED and bool(other.definition_sites)
+        if own and not any(_is_fixed(run, site) for site in other.definition_sites):
+            return True
+    return False
+
+
+def _is_fixed(run: RunState, picked_from: cst.BaseExpression) -> bool:
+    """Whether samples were picked at places that no loop counts, as in ``x[[0, 1]]``."""
+    above = run.module.parents.get(picked_from)
+    taken = isinstance(above, cst.Subscript) and above.value is picked_from
+    return taken and picked_from not in run.facts.rows.positions
 
 
 def _of_two_sizes(run: RunState, left: Data | None, right: Data | None) -> bool:

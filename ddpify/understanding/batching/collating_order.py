@@ -94,7 +94,9 @@ def _leaves(run: RunState, loop: cst.For, counters: set[str]) -> bool:
     """
     function = run.module.structure.function(loop)
     names = left_behind(function.body.body, loop) if function is not None else frozenset()  # type: ignore[arg-type]
-    return bool(names & counters) or any(map(_is_of_a_sample, (atom for name in names for atom in run.lookup(name).atoms)))
+    return bool(names & counters) or any(
+        map(_is_of_a_sample, (atom for name in names for atom in run.lookup(name).atoms))
+    )
 
 
 def _sorts(run: RunState, loop: cst.For) -> bool:
