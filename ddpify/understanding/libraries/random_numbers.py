@@ -18,8 +18,17 @@ from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
 from ddpify.understanding.libraries.local_sizes import Part, parts_in, parts_of
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.syntax import dotted
-from ddpify.understanding.values import Atom, Data, Instance, Number, Value, deep_atoms, value
+from ddpify.understanding.syntax import displayed, dotted
+from ddpify.understanding.values import (
+    Atom,
+    Const,
+    Data,
+    Instance,
+    Number,
+    Value,
+    deep_atoms,
+    value,
+)
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -59,7 +68,11 @@ _LAYERS = ("torch.nn.Dropout", "torch.nn.AlphaDropout", "torch.nn.FeatureAlphaDr
 def function(run: RunState, node: cst.BaseExpression, name: str) -> Value | None:
     """A library function that draws; None where it does not, or draws no rows of the batch."""
     short = name.rsplit(".", 1)[-1]
-    if short in _ORDERS or not isinstance(node, cst.Call):
+    if not isinstance(node, cst.Call):
+        return None
+    if name.startswith("torch.") and short in _SIZED | {"randperm"}:
+        _alike_in_forward(run, node)
+    if short in _ORDERS:
         return None
     if name.startswith("numpy.random."):
         return _drawn(run, node, short, shared=True) if short in _ARRAYS else None
@@ -229,6 +242,25 @@ def shared_in_forward(run: RunState, node: cst.CSTNode) -> None:
     """Note positions that all ranks must draw alike, where each draws from a stream of its own."""
     if run.frames_forward() and isinstance(node, cst.Call):
         run.facts.random.shared_draws[node] = run.site(node)
+
+
+def _alike_in_forward(run: RunState, node: cst.Call) -> None:
+    """Let a forward draw alike on all ranks what has no row for each sample: it is for them all."""
+    sizes = [a.value for a in node.args if a.keyword is None or a.keyword.value == "size"]
+    given = {a.keyword.value for a in node.args if a.keyword is not None}
+    parts = [part for size in sizes for part in _sizes_in(size)]
+    held = [run.seen(part) for part in parts]
+    alike = all(
+        one.atoms and all(isinstance(a, (Const, Number)) for a in one.atoms) for one in held
+    )
+    inside = run.module.editable and not run.collating
+    if sizes and alike and inside and not run.rows_taken and not given & {"generator", "out"}:
+        shared_in_forward(run, node)
+
+
+def _sizes_in(size: cst.BaseExpression) -> list[cst.BaseExpression]:
+    parts = displayed(size)
+    return [size] if parts is None else parts
 
 
 def _is_total(atom: Atom) -> bool:
