@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import zipfile
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -135,12 +136,20 @@ def contents(files: dict[str, bytes]) -> dict[str, Any]:
 
 
 def content(data: bytes) -> Any:
-    """A checkpoint's object, an array as a tensor, or a file's text."""
+    """A checkpoint's object, arrays as tensors where they are numbers, or a file's text."""
     if data.startswith(b"\x93NUMPY"):
-        return torch.from_numpy(np.load(io.BytesIO(data)))
-    if data.startswith(b"PK"):
-        return torch.load(io.BytesIO(data), weights_only=False)
-    return data.decode(errors="replace")
+        return _comparable(np.load(io.BytesIO(data), allow_pickle=True))
+    if not data.startswith(b"PK"):
+        return data.decode(errors="replace")
+    names = zipfile.ZipFile(io.BytesIO(data)).namelist()
+    if all(name.endswith(".npy") for name in names):
+        arrays = np.load(io.BytesIO(data), allow_pickle=True)
+        return {name: _comparable(arrays[name]) for name in arrays.files}
+    return torch.load(io.BytesIO(data), weights_only=False)
+
+
+def _comparable(array: np.ndarray[Any, Any]) -> Any:
+    return torch.from_numpy(array) if array.dtype.kind in "biufc" else array.tolist()
 
 
 def last_line(trace: str) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import io
 import os
+import random
 import sys
 import traceback
 import types
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -117,6 +119,8 @@ def forget() -> None:
     torch.set_grad_enabled(True)
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
+    random.seed(0)
+    np.random.seed(0)
     share._loops.__init__()  # type: ignore[misc]
     rng._own_stream.__init__()  # type: ignore[misc]
     position._position.__init__()  # type: ignore[misc]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
-from benchmarks.soundness.judging import Outcome, Run, original_fails
+from benchmarks.soundness.judging import Outcome, Run, content, original_fails
 from benchmarks.soundness.trying import Trial
 
 SCRIPT = """
@@ -103,3 +105,11 @@ def test_the_next_script_runs_after_a_crash(
 )
 def test_an_original_that_shows_nothing(trial: Trial, old: str, new: str, reason: str) -> None:
     assert reason in original_fails(trial.original(SCRIPT.replace(old, new)))
+
+
+def test_archives_of_arrays_are_compared() -> None:
+    file = io.BytesIO()
+    np.savez(file, numbers=np.arange(3), words=np.array(["a", "b"], dtype=object))
+    held = content(file.getvalue())
+    assert held["numbers"].tolist() == [0, 1, 2]
+    assert held["words"] == ["a", "b"]
