@@ -16,7 +16,7 @@ import libcst as cst
 from ddpify.understanding import uses
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import code_of, dotted
 from ddpify.understanding.values import NO_ROWS, REPLICATED, Data, Value, value
 
 if TYPE_CHECKING:
@@ -42,11 +42,30 @@ def at(index: cst.BaseSlice, sample: Data) -> Data:
 
 
 def one_by_one(run: RunState, row: Data, rows: cst.BaseExpression) -> Data:
-    """One sample of ``rows``, as a loop over them alone gives it."""
-    loop = run.module.parents.get(rows)
-    if not isinstance(loop, (cst.For, cst.CompFor)):
+    """One sample of ``rows``, as a loop over them gives it, perhaps beside others of its place."""
+    above = run.module.parents.get(rows)
+    call = run.module.parents.get(above) if isinstance(above, cst.Arg) else None
+    counted = _counted_by(run, call)
+    if counted is not None:
+        return replace(row, taken_by=frozenset({counted}))
+    while isinstance(above, cst.Arg) or _is_zip(above):
+        above = run.module.parents.get(above)
+    if not isinstance(above, (cst.For, cst.CompFor)):
         return row
-    return replace(row, taken_by=frozenset({f"loop {id(loop)}"}))
+    return replace(row, taken_by=frozenset({f"loop {id(above)}"}))
+
+
+def _counted_by(run: RunState, call: cst.CSTNode | None) -> str | None:
+    """The name of the positions that ``for i, row in enumerate(rows)`` counts."""
+    loop = run.module.parents.get(call) if call is not None else None
+    if not isinstance(call, cst.Call) or dotted(call.func) != "enumerate":
+        return None
+    target = loop.target if isinstance(loop, (cst.For, cst.CompFor)) else None
+    return code_of(target.elements[0].value) if isinstance(target, cst.Tuple) else None
+
+
+def _is_zip(node: cst.CSTNode | None) -> bool:
+    return isinstance(node, cst.Call) and dotted(node.func) == "zip"
 
 
 def meet_others(run: RunState, node: cst.CSTNode, operands: Sequence[_Shown]) -> Value | None:
@@ -72,11 +91,24 @@ def _of_a_loop(run: RunState, operands: Sequence[_Shown]) -> Value | None:
     picked = [(e, d) for e, d in operands if d.placement is Placement.ROWS]
     fixed = [(e, d) for e, d in picked if any(map(_is_literal, d.taken_by))]
     others = [d for e, d in picked if (e, d) not in fixed]
-    if not fixed or not others:
+    beside = fixed or [(e, d) for e, d in operands if _are_plain(d) and _in_turn(run, others)]
+    if not beside or not others:
         return None
-    for shown, data in fixed:
+    for shown, data in beside:
         run.demand(shown, value(data), uses.A_STATISTIC)
     return value(*others)
+
+
+def _are_plain(data: Data) -> bool:
+    """Whether these surely are all rows of a rank."""
+    rows = data.placement is Placement.SHARD and data.form is Layout.TENSOR
+    return rows and data.dim == 0 and not data.opaque and not data.one_each
+
+
+def _in_turn(run: RunState, picked: Sequence[Data]) -> bool:
+    """Whether a loop takes one sample after the other."""
+    positions = run.facts.rows.positions
+    return any(d.taken_by or not positions.keys().isdisjoint(d.definition_sites) for d in picked)
 
 
 def _put_together(operands: Sequence[_Shown]) -> Value:

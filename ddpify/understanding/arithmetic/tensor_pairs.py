@@ -553,6 +553,10 @@ def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Val
         return by_hand or (value(*rows_of_all[:1]) if rows_of_all else REPLICATED)
     if beside_replicated(run, tensors):
         return value(replace(shards[0].placed(Placement.REPLICATE), form=Layout.GATHERED))
+    held = [(shown, d) for shown, d in tensors if d is not None and d.placement.local]
+    of_others = single_samples.meet_others(run, nodes[0], held)
+    if of_others is not None:
+        return of_others
     if len(shards) == 2 and crossed(run, *shards):
         return mixed(run, nodes[0], shards[0], list(zip(nodes, values, strict=True)))
     place_among_all(run, list(zip(nodes, values, strict=True)))
