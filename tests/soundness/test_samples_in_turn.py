@@ -60,7 +60,27 @@ PARTED = [
     "d = list(h)\nh = h + d[0]",
 ]
 
+# What a round makes of its sample and of others: all rows, a statistic, one at a fixed place.
+BESIDE_OTHERS = [
+    "m = out.mean(0)\nd = [p - m for p in out]",
+    "n = len(out)\nd = []\nfor p in out:\n    d.append(p * n)",
+    "d = [p / out.norm() for p in out]",
+    "d = [torch.cat([p, out.amax(0)]) for p in out]",
+    "d = [F.mse_loss(p, out[0]) for p in out]",
+    "d = [p * (labels == c).sum() for p, c in zip(out, labels)]",
+    "k = out[:2].max()\nd = [p * k for p in out]",
+]
+OF_EACH = "d = [p / p.max() * targets[i] for i, p in enumerate(out)]"
+DRAWN_ALIKE = [
+    "h = h * 2 if torch.rand(()) < 0.5 else h",
+    "h = h[:, torch.randperm(4)] + torch.randn(h.size(1))",
+]
+
 IN_COLLATE = [
+    "n = 0\nfor s in samples:\n    n += int(s[2])\ninputs = inputs * n",
+    "for s in samples:\n    last = s[0]\ninputs = inputs + last",
+    "f = collections.defaultdict(list)\nfor s in samples:\n    f[int(s[2])].append(s[0])\n"
+    "inputs = torch.stack([s[0] - sum(f[int(s[2])]) for s in samples])",
     "inputs = torch.stack([s[0] * (i + 1) for i, s in enumerate(samples)])",
     "n, rows = 0, []\nfor s in samples:\n    n += 1\n    rows.append(s[0] * n)\n"
     "inputs = torch.stack(rows)",
@@ -88,6 +108,22 @@ def test_rounds_that_go_on_from_earlier_ones_get_all_samples(trial: Trial, name:
 @pytest.mark.parametrize("name", ["name", "number", "entry", "iterator", "own list"])
 def test_so_they_do_in_a_forward(trial: Trial, name: str) -> None:
     assert_same(trial, "forward", f"{LEFT[name].replace('out', 'h')}\nh = torch.stack(d)")
+
+
+@pytest.mark.parametrize("lines", BESIDE_OTHERS)
+def test_samples_meet_what_all_ranks_samples_make(trial: Trial, lines: str) -> None:
+    assert_same(trial, "loop", f"{lines}\nloss = loss + torch.stack(d).pow(2).mean()")
+
+
+def test_what_a_sample_makes_alone_leaves_the_batch_divided(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(script("loop", f"{OF_EACH}\nloss = loss + torch.stack(d).mean()"))
+    assert b"dd.gather" not in convert_file(path).data
+
+
+@pytest.mark.parametrize("lines", DRAWN_ALIKE)
+def test_what_a_forward_draws_for_all_samples_is_alike(trial: Trial, lines: str) -> None:
+    assert_same(trial, "forward", lines)
 
 
 @pytest.mark.parametrize("lines", [*REORDERED, WRITTEN])
