@@ -213,7 +213,7 @@ def test_rows_that_are_filled_by_what_is_read_of_all_samples(tmp_path: Path) -> 
     assert "mask = dd.gather(torch.ones(size, 3))" in lines
     assert "for i in range(dd.global_batch_size(size)):" in lines
     assert "if int(dd.gather(y)[i]) == 1 and dd.gather(x)[i].sum() > 0:" in lines
-    assert lines[-1] == "penalty = F.cross_entropy(dd.gather(brain(a)) * m, dd.gather(b))"
+    assert lines[-1] == "penalty = dd.mean(F.cross_entropy(brain(a) * dd.split(m), b))"
 
 
 def test_a_write_into_the_first_row_is_refused(tmp_path: Path) -> None:
