@@ -111,6 +111,7 @@ def _replicated(atom: Atom, by: cst.BaseExpression | None) -> Atom:
     if atom.placement is Placement.SHARD:
         names = atom.names or (frozenset() if by is None else frozenset({by}))
         gathered = replace(replicated, form=Layout.GATHERED, names=names)
+        gathered = replace(gathered, opaque=atom.opaque)  # perhaps several tensors, as they were
         return replace(gathered, ndim=atom.ndim, one_each=atom.one_each)
     if atom.placement is Placement.COUNT:
         return replace(replicated, form=NumberKind.TOTAL)

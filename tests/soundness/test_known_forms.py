@@ -67,6 +67,13 @@ LISTS_FOR_UNREAD_CODE = [
     "    blended.append(before)\nloss = loss + far(out, blended)",
 ]
 
+# What code that is not read makes of rows may be several tensors: gathered, they still are.
+OF_UNREAD_CODE = [
+    "parts = eval('lambda x: (x, x * 2)')(h)\nh = h + parts[len(parts) - 1].view(len(inputs), 4)",
+    "parts = eval('lambda x: (x, x * 2)')(h)\n"
+    "h = h + sum(one.reshape(h.size(0), 4) for one in parts[: len(parts)])",
+]
+
 ROWS_IN_OTHER_LAYOUTS = [
     "z = torch.cat([out, targets])\nloss = loss + z.narrow(0, 0, 1).sum() + z.select(0, 1).sum()",
     "z = out[labels > 0]\nloss = loss + z.select(0, -1).sum() if len(z) else loss",
@@ -199,7 +206,10 @@ FORMS = [
     ),
     *(("loop", lines) for lines in (*MATCHED, *SOME_OR_PAIRS, *AS_LONG_AS_THE_BATCH)),
     *(("loop", lines) for lines in OF_ONE_PLACEMENT),
-    *(("forward", lines) for lines in (*IN_FORWARD, *COUNTED_IN_FORWARD, *VIEWED_IN_FORWARD)),
+    *(
+        ("forward", lines)
+        for lines in (*IN_FORWARD, *OF_UNREAD_CODE, *COUNTED_IN_FORWARD, *VIEWED_IN_FORWARD)
+    ),
     *(("collate", lines) for lines in (*IN_COLLATE, *LEFT_OUT, *PUT_BACK)),
 ]
 

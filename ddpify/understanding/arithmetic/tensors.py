@@ -20,6 +20,7 @@ from ddpify.understanding.arithmetic import (
     single_samples,
     tensor_items,
     tensor_pairs,
+    views,
 )
 from ddpify.understanding.arithmetic.denominators import number_of_rows
 from ddpify.understanding.arithmetic.one_tensor import LINEAR, indices, of_one
@@ -45,7 +46,7 @@ from ddpify.understanding.operators.results import how_many
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import dimensions, tensor_sizes, transpositions
+from ddpify.understanding.shapes import bounds, dimensions, tensor_sizes, transpositions
 from ddpify.understanding.shapes.dimensions import named_dimensions
 from ddpify.understanding.values import (
     NO_ROWS,
@@ -417,6 +418,8 @@ def on_replicated(
     reduced = [a for _, v in operands for a in v.atoms if isinstance(a, Data)]
     if not reduced or (name == "detach" and reduced[0].form is not Layout.GATHERED):
         return REPLICATED
+    if name in views.RESHAPING and isinstance(node, cst.Call):  # as many as all ranks have
+        bounds.count_sizes(run, [argument.value for argument in node.args])
     if name in PARTING and parts_of_rows.parts(reduced[0], rest, kwargs):
         return parts_of_rows.of_gathered(run, node, reduced[0])
     if name == "unbind" and parts_of_rows.one_by_one(reduced[0], rest, kwargs):

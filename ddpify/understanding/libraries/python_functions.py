@@ -124,7 +124,13 @@ def _len(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         per_sample_lists.rows(value(*alternatives.taken_apart(args[0].atoms))).atoms if args else ()
     ):
         atom = per_sample_lists.one_each(run, atom) or atom
-        if isinstance(atom, Data) and atom.opaque and atom.placement is Placement.SHARD:
+        sizes = isinstance(atom, Data) and atom.form is NumberKind.SHAPE
+        if (
+            not sizes
+            and isinstance(atom, Data)
+            and atom.opaque
+            and atom.placement is Placement.SHARD
+        ):
             run.demand(_argument(node, 0), value(atom), "len()")  # perhaps of several tensors
             results.append(REPLICATED)
             continue
