@@ -8,7 +8,7 @@ from ddpify.understanding.facts import Effect
 from ddpify.understanding.libraries.actions import PATH_METHODS
 from ddpify.understanding.syntax import argument
 
-_FIRST = ("path", 0)
+_FIRST, _URI = ("path", 0), ("uri", 0)
 WRITTEN = {
     "torch.save": ("f", 1), "torch.jit.save": ("f", 1), "builtins.open": ("file", 0),
     "io.open": ("file", 0), "gzip.open": ("filename", 0), "numpy.save": ("file", 0),
@@ -24,7 +24,18 @@ WRITTEN = {
     "zipfile.ZipFile": ("file", 0), "tarfile.open": ("name", 0), "codecs.open": ("filename", 0),
     "bz2.open": ("filename", 0), "lzma.open": ("filename", 0), "gzip.GzipFile": ("filename", 0),
     "to_parquet": _FIRST, "to_hdf": ("path_or_buf", 0), "to_feather": _FIRST,
-    "scipy.sparse.save_npz": ("file", 0),
+    "scipy.sparse.save_npz": ("file", 0), "scipy.io.savemat": ("file_name", 0),
+    "scipy.io.wavfile.write": ("filename", 0), "scipy.misc.imsave": ("name", 0),
+    "imageio.imwrite": _URI, "imageio.imsave": _URI, "imageio.mimsave": _URI,
+    "imageio.mimwrite": _URI, "imageio.v2.imwrite": _URI, "imageio.v2.mimsave": _URI,
+    "imageio.v2.mimwrite": _URI, "imageio.v3.imwrite": _URI, "torchaudio.save": _URI,
+    "matplotlib.pyplot.imsave": ("fname", 0), "matplotlib.image.imsave": ("fname", 0),
+    "skimage.io.imsave": ("fname", 0), "tifffile.imwrite": ("file", 0),
+    "nibabel.save": ("filename", 1), "SimpleITK.WriteImage": ("fileName", 1),
+    "soundfile.write": ("file", 0), "librosa.output.write_wav": _FIRST,
+    "torchvision.io.write_png": ("filename", 1), "torchvision.io.write_jpeg": ("filename", 1),
+    "torchvision.io.write_video": ("filename", 0), "torchvision.io.write_file": ("filename", 0),
+    "safetensors.torch.save_model": ("filename", 1), "torch.onnx.export": ("f", 2),
 }  # fmt: skip
 TREES = frozenset({"shutil.rmtree", "shutil.move", "os.rename", "os.replace"})  # of whole folders
 READ = {
@@ -38,6 +49,16 @@ READ = {
     "codecs.open": ("filename", 0), "bz2.open": ("filename", 0), "lzma.open": ("filename", 0),
     "pandas.read_hdf": ("path_or_buf", 0), "pandas.read_parquet": _FIRST,
     "pandas.read_excel": ("io", 0), "scipy.sparse.load_npz": ("file", 0),
+    "pandas.read_table": ("filepath_or_buffer", 0), "pandas.read_feather": _FIRST,
+    "scipy.io.loadmat": ("file_name", 0), "scipy.io.wavfile.read": ("filename", 0),
+    "imageio.imread": _URI, "imageio.v2.imread": _URI, "imageio.v3.imread": _URI,
+    "torchaudio.load": _URI, "matplotlib.pyplot.imread": ("fname", 0),
+    "matplotlib.image.imread": ("fname", 0), "skimage.io.imread": ("fname", 0),
+    "tifffile.imread": ("files", 0), "nibabel.load": ("filename", 0),
+    "SimpleITK.ReadImage": ("fileName", 0), "soundfile.read": ("file", 0), "librosa.load": _FIRST,
+    "torchvision.io.read_image": _FIRST, "torchvision.io.read_file": _FIRST,
+    "torchvision.io.read_video": ("filename", 0), "numpy.fromfile": ("file", 0),
+    "numpy.memmap": ("filename", 0), "safetensors.torch.load_model": ("filename", 1),
 }  # fmt: skip
 ASKED = {
     "os.path.exists": _FIRST, "os.path.isfile": _FIRST, "os.path.isdir": ("s", 0),

@@ -13,6 +13,7 @@ IMPORTS = """\
 import glob
 import os
 import urllib.request
+import scipy.io.wavfile
 import shutil
 import tempfile
 import time
@@ -167,6 +168,11 @@ READ_BACK = {
         "def put(path):\n    np.save(path, [1])\n\n\ndef get(path):\n    return np.load(path)\n"
         "put('a.npy')\nx = get('b.npy')\n",
         0,
+    ),
+    "a library's own files": (
+        "scipy.io.savemat('a.mat', {'a': 1})\nx = scipy.io.loadmat('a.mat')\n"
+        "scipy.io.wavfile.write('a.wav', 8, np.ones(3))\n_, y = scipy.io.wavfile.read('a.wav')\n",
+        2,
     ),
     "by rank 0 alone": (COPY + "os.remove('best.pt')\n", 0),
 }
