@@ -48,7 +48,7 @@ def one_by_one(run: RunState, row: Data, rows: cst.BaseExpression) -> Data:
     counted = _counted_by(run, call)
     if counted is not None:
         return replace(row, taken_by=frozenset({counted}))
-    while isinstance(above, cst.Arg) or _is_zip(above):
+    while above is not None and (isinstance(above, cst.Arg) or _is_zip(above)):
         above = run.module.parents.get(above)
     if not isinstance(above, (cst.For, cst.CompFor)):
         return row
@@ -64,7 +64,7 @@ def _counted_by(run: RunState, call: cst.CSTNode | None) -> str | None:
     return code_of(target.elements[0].value) if isinstance(target, cst.Tuple) else None
 
 
-def _is_zip(node: cst.CSTNode | None) -> bool:
+def _is_zip(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Call) and dotted(node.func) == "zip"
 
 
