@@ -19,9 +19,19 @@ from ddpify.understanding import earlier_rounds
 from ddpify.understanding.batching import collating, earlier_samples
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.liveness import assigned, bound_in, left_behind
+from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import dotted, names_of
-from ddpify.understanding.values import NO_ROWS, Data, Instance, Value, deep_atoms
+from ddpify.understanding.values import (
+    NO_ROWS,
+    Const,
+    Data,
+    Instance,
+    Number,
+    Value,
+    deep_atoms,
+    value,
+)
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -53,6 +63,18 @@ def taken_apart(run: RunState, node: cst.BaseExpression, listed: Instance) -> No
 def are_samples(run: RunState, element: Value) -> bool:
     """Whether a loop of a collate function gets a sample in each round."""
     return run.collating and bool(samples_in(element))
+
+
+def own_number(run: RunState, element: Value, taken: Value) -> Value:
+    """What a list takes in a loop that gets a sample in each round: its own, also where a number.
+
+    ``lengths.append(wave.shape[0])`` adds an item for each sample, whatever the number is.
+    """
+    samples = samples_in(element) if run.collating else []
+    numbers = all(isinstance(atom, (Const, Number)) for atom in taken.atoms)
+    if not samples or not taken or not numbers:
+        return taken
+    return value(Data(Placement.SHARD, samples[0].loaders, dim=NO_ROWS))
 
 
 def depend(run: RunState, node: cst.CSTNode, held: Value) -> None:

@@ -55,7 +55,7 @@ def _take_all(run: RunState, node: cst.BaseExpression, element: Value) -> None:
 
 def is_filled_from_each(run: RunState, call: cst.BaseExpression, made: Instance) -> bool:
     """Whether ``items.append(f(x))`` adds one item for each row, in a loop over all of them."""
-    loop = _filling(run, call, made)
+    loop = filling(run, call, made)
     numbers = isinstance(call, cst.Call) and _are_numbers(run.seen(call.args[0].value))
     if loop is None or not _goes_through_rows(run, loop, numbers):
         return False
@@ -66,11 +66,11 @@ def is_filled_from_each(run: RunState, call: cst.BaseExpression, made: Instance)
 
 def is_filled_from_all(run: RunState, call: cst.BaseExpression, made: Instance) -> bool:
     """Whether ``items.append(f(x))`` adds one item for each row of all ranks."""
-    loop = _filling(run, call, made)
+    loop = filling(run, call, made)
     return loop is not None and goes_through_all(run, loop.iter)
 
 
-def _filling(run: RunState, call: cst.CSTNode, made: Instance) -> cst.For | None:
+def filling(run: RunState, call: cst.CSTNode, made: Instance) -> cst.For | None:
     """The loop each of whose rounds adds one item to a list; None where that is not sure.
 
     The list is empty before the loop, and nothing else in the function adds to it.

@@ -55,6 +55,8 @@ def comprehension(run: RunState, node: Comprehension) -> Value:
     names.update(before)
     made = run.instance(node, run.module, "dict" if isinstance(node, cst.DictComp) else "list")
     made.each = each
+    if item and not node.for_in.ifs and node.for_in.inner_for_in is None:
+        item = collating_order.own_number(run, first, item)
     if item:
         item = ragged_samples.in_comprehension(run, node, item)
         run.put(made, "*", left_out_samples.in_comprehension(run, node, item))

@@ -58,7 +58,12 @@ def of_container(  # type: ignore[no-untyped-def]
         shown = argument_pairs(node, args, {})[0][0]
         if name == "add":
             sample_tables.element(run, shown, args[0])
-        taken = ragged_samples.taken(run, node, atom, args[0])
+        added = args[0]
+        loop = per_sample_lists.filling(run, node, atom) if name == "append" else None
+        if loop is not None and run.collating:
+            element = run.iterate(loop.iter, run.seen(loop.iter))
+            added = collating_order.own_number(run, element, added)
+        taken = ragged_samples.taken(run, node, atom, added)
         taken = left_out_samples.in_loop(run, node, taken)
         run.put(atom, "*", run.keeps_from_batch(atom, shown, taken))
     elif name in ("extend", "update", "insert", "setdefault"):

@@ -228,7 +228,7 @@ def _of_rows(run: RunState, loss: LossCall, data: list[Data], shards: list[Data]
     loaders = frozenset(loader for d in data for loader in d.loaders)
     names = frozenset(name for d in shards for name in d.names)
     names = names if placement is Placement.WEIGHTED else frozenset()
-    left = placement is Placement.SHARD and any(d.ragged for d in shards)  # a loss for each
+    left = placement is Placement.SHARD and _is_ragged(loss, shards)  # a loss for each
     form = Layout.MASKED if left else Layout.TENSOR
     return Data(
         placement, loaders, definition_sites, names, form=form, counted=counted, one_each=True
@@ -238,4 +238,14 @@ def _of_rows(run: RunState, loss: LossCall, data: list[Data], shards: list[Data]
 def _placement(loss: LossCall, shards: list[Data]) -> Placement:
     if any(d.placement is Placement.ROWS for d in shards):
         return Placement.ROWS
-    return loss_options.reduction(loss.options, ragged=any(d.ragged for d in shards))
+    return loss_options.reduction(loss.options, ragged=_is_ragged(loss, shards))
+
+
+def _is_ragged(loss: LossCall, shards: list[Data]) -> bool:
+    """Whether there are more losses than samples, or fewer.
+
+    CTC has one for each sample, although the targets of all may lie behind each other.
+    """
+    behind_each_other = loss.name == "ctc_loss" and loss.args
+    counted = loss.args[0].data if behind_each_other else shards
+    return any(one.ragged for one in counted)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.judging import Outcome
+from benchmarks.soundness.trying import Trial
 from ddpify.errors import DdpifyError
 from tests.convert.examples import added, convert_text
 
@@ -169,3 +171,62 @@ def test_a_loader_of_the_script_collates_as_its_base_is_told(tmp_path: Path) -> 
     text = WORDS.replace("PUT", put).replace(f"feed = {made}", f"{OWN_LOADER}feed = Feed(lines, 8)")
     lines = added(tmp_path, text)
     assert "penalty = dd.mean(away.mean(), weight=len(away))" in lines
+
+
+SPEECH = """\
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader, Dataset
+
+
+class Spoken(Dataset):
+    def __init__(self):
+        draw = torch.Generator().manual_seed(3)
+        sizes = torch.randint(1, 4, (11,), generator=draw).tolist()
+        self.held = [(torch.randn(n + 5, 3, generator=draw), torch.arange(n) + 1) for n in sizes]
+
+    def __len__(self):
+        return len(self.held)
+
+    def __getitem__(self, place):
+        return self.held[place]
+
+
+def join(samples):
+    waves, texts, lengths, sizes = [], [], [], []
+    for wave, text in samples:
+        waves.append(wave)
+        lengths.append(wave.shape[0])
+        texts.append(text)
+        sizes.append(len(text))
+    return pad_sequence(waves, batch_first=True), JOINED, lengths, sizes
+
+
+class Hearing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.filter, self.last = nn.Conv1d(3, 4, 3, padding=1), nn.Linear(4, 6)
+
+    def forward(self, waves):
+        return self.last(self.filter(waves.transpose(1, 2)).transpose(1, 2))
+
+
+torch.manual_seed(0)
+heard = DataLoader(Spoken(), batch_size=4, shuffle=True, collate_fn=join)
+brain = Hearing()
+rule = torch.optim.SGD(brain.parameters(), lr=0.01)
+far = nn.CTCLoss()
+for waves, texts, lengths, sizes in heard:
+    rule.zero_grad()
+    loss = far(brain(waves).log_softmax(2).transpose(0, 1), texts, lengths, sizes)
+    loss.backward()
+    rule.step()
+    print(f"{loss.item():.5f}")
+"""
+
+
+@pytest.mark.parametrize("joined", ["pad_sequence(texts, batch_first=True)", "torch.cat(texts)"])
+def test_lengths_beside_padded_samples_and_joined_texts(trial: Trial, joined: str) -> None:
+    verdict = trial.verdict(SPEECH.replace("JOINED", joined))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
