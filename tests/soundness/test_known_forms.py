@@ -61,7 +61,15 @@ IN_LOOP = [
 
 # Code that is not read may take a list of samples beside rows: both are this rank's, or all ranks'.
 _UNREAD = "far = eval('lambda a, b: sum(((c - d) ** 2).mean() for c, d in zip(a, b)) / len(a)')\n"
+_UNREAD_CLASS = (
+    "import sys, types\nmade = types.ModuleType('unread')\n"
+    "add = 'lambda own, a, b: sum(((c - d) ** 2).mean() for c, d in zip(a, b)) / len(a)'\n"
+    "made.Far = type('Far', (), {'__call__': eval(add)})\nsys.modules['unread'] = made\n"
+    "from unread import Far\nfar = Far()\n"
+)
 LISTS_FOR_UNREAD_CODE = [
+    f"{_UNREAD_CLASS}before, blended = 0, []\nfor one in targets:\n"
+    "    before = 0.5 * before + one\n    blended.append(before)\nloss = loss + far(out, blended)",
     f"{_UNREAD}loss = loss + far(out, [one.to('cpu') for one in targets])",
     f"{_UNREAD}before, blended = 0, []\nfor one in targets:\n    before = 0.5 * before + one\n"
     "    blended.append(before)\nloss = loss + far(out, blended)",

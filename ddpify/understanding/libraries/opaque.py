@@ -27,6 +27,7 @@ from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import (
+    CONTAINERS,
     REPLICATED,
     Atom,
     Data,
@@ -117,7 +118,7 @@ def opaque(
     """The result of code that ddpify cannot read, given these arguments."""
     operands = argument_pairs(node, args, kwargs)
     handmade_batches.meet(run, operands, surely=target is not None, unseen=target is not None)
-    if target is None and tensor_pairs.beside_replicated(run, _held_tensors(run, operands)):
+    if tensor_pairs.beside_replicated(run, _held_tensors(run, operands)):
         return REPLICATED
     shards: list[Data] = []
     picked: list[Data] = []
@@ -151,8 +152,14 @@ def _held_tensors(
 ) -> list[tuple[cst.BaseExpression, Data | None]]:
     """Each tensor that an operand may be, and those of the lists with the samples of all ranks."""
     lists = [(node, atom) for node, held in operands for atom in held.of(Instance)]
-    whole = [(node, _ALL_SAMPLES) for node, atom in lists if atom in run.of_all_ranks]
+    whole = [(node, _ALL_SAMPLES) for node, atom in lists if _holds_all_samples(run, atom)]
     return [*tensor_pairs.held_tensors(operands), *whole]
+
+
+def _holds_all_samples(run: RunState, listed: Instance) -> bool:
+    """Whether a list has an item for each sample of all ranks, or tensors of all of them."""
+    held = listed.elements.of(Data) if listed.type in CONTAINERS else ()
+    return listed in run.of_all_ranks or any(one.form is Layout.GATHERED for one in held)
 
 
 def _takes_one(target: Instance) -> bool:
