@@ -15,11 +15,19 @@ from ddpify.verify.runs import Outcome
 
 @dataclass(frozen=True)
 class Loader:
-    """A loader's construction: the class of its sampler, whether that draws with replacement, the
-    script's line, and the samples of its data set (None: not known)."""
+    """How a loader is made.
+
+    Attributes:
+        sampler: The class of its sampler.
+        replacement: Whether that draws with replacement.
+        own_batches: Whether a batch sampler of another class than torch's chooses the samples.
+        at: The script's line.
+        length: The samples of its data set; None: not known.
+    """
 
     sampler: str
     replacement: bool
+    own_batches: bool
     at: str
     length: int | None = None
 
@@ -73,9 +81,7 @@ class Recording:
     def loaders(self) -> dict[int, Loader]:
         """The loaders of rank 0, by number."""
         return {
-            event["loader"]: Loader(
-                event["sampler"], event["replacement"], event["at"], event["length"]
-            )
+            event["loader"]: Loader(**{key: event[key] for key in Loader.__annotations__})
             for event in self.events(0, "loader")
         }
 

@@ -89,6 +89,23 @@ def test_a_converted_script_augments_in_streams_of_each_rank(folder: Path, worke
     assert report.findings == []
 
 
+CHOSEN = """\
+model.eval()
+some = DataLoader(Noisy(), batch_sampler=Chosen())
+print(sum(model(x).sum().item() for x, y in some))
+"""
+
+
+def test_a_batch_sampler_may_leave_out_samples(folder: Path, worker: Worker) -> None:
+    chosen = "class Chosen:\n    def __iter__(self):\n        return iter([[0, 3, 5], [8, 2, 9]])\n"
+    script = folder / "train.py"
+    script.write_text(AUGMENTING.replace("torch.manual_seed(0)", chosen) + CHOSEN)
+    script.write_bytes(convert_file(script).data)
+    report = check(script, worker=worker)
+    assert report.failure is None
+    assert report.findings == []
+
+
 def test_one_constant_batch_is_no_data_that_the_ranks_share(checked: Checked) -> None:
     loader = "loader = DataLoader(Texts(rank, world), batch_size=4)"
     constant = "loader = [torch.arange(36).reshape(4, 9) % 20] * 6"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset, Subset
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset, Subset
 from torch.utils.data import dataloader as loaders
 
 from ddpify.verify.inside import streams
@@ -20,6 +20,7 @@ from ddpify.verify.inside.replay import Replay
 
 MAX_BATCHES = 50_000
 _NUMBER = "_ddpify_verify_number"
+_BATCHING = (type(None), BatchSampler)
 
 
 class Loaders:
@@ -101,6 +102,7 @@ class Loaders:
                 loader=self._constructed,
                 sampler=type(getattr(loader, "sampler", None)).__name__,
                 replacement=bool(getattr(getattr(loader, "sampler", None), "replacement", False)),
+                own_batches=type(getattr(loader, "batch_sampler", None)) not in _BATCHING,
                 length=_length(getattr(loader, "dataset", None)),
                 at=self._caller(),
             )
