@@ -17,10 +17,10 @@ def record(bias: float) -> Totals:
 
 
 def test_a_tensor_may_differ_as_rounding_lets_it() -> None:
-    own, other = (Path(), {NAME}, record(2.0e-10)), (Path(), {NAME}, [record(1.8e-10), Totals()])
+    own, other = (Path(), {NAME}, record(2.0e-8)), (Path(), {NAME}, [record(1.8e-8), Totals()])
     assert [found.name for found in outputs.compare(own, other)] == [NAME]
-    assert not outputs.compare(own, other, noisy=(Path(), {NAME}, record(2.1e-10)))
-    assert outputs.compare(own, other, noisy=(Path(), {NAME}, record(2.0e-10 + 1e-13)))
+    assert not outputs.compare(own, other, noisy=(Path(), {NAME}, record(2.1e-8)))
+    assert outputs.compare(own, other, noisy=(Path(), {NAME}, record(2.0e-8 + 1e-11)))
 
 
 def test_files_of_one_name_are_told_apart() -> None:
