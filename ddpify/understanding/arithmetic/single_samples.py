@@ -108,7 +108,8 @@ def _are_plain(data: Data) -> bool:
 def _in_turn(run: RunState, picked: Sequence[Data]) -> bool:
     """Whether a loop takes one sample after the other."""
     positions = run.facts.rows.positions
-    return any(d.taken_by or not positions.keys().isdisjoint(d.definition_sites) for d in picked)
+    single = [one for one in picked if one.dim == NO_ROWS or one.form is Layout.ROW]
+    return any(d.taken_by or not positions.keys().isdisjoint(d.definition_sites) for d in single)
 
 
 def _put_together(operands: Sequence[_Shown]) -> Value:
