@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from ddpify.checking import Report, check
 from ddpify.convert import convert_file
 from ddpify.verify.launch.launcher import Worker
@@ -104,6 +106,22 @@ def test_a_batch_sampler_may_leave_out_samples(folder: Path, worker: Worker) -> 
     report = check(script, worker=worker)
     assert report.failure is None
     assert report.findings == []
+
+
+@pytest.mark.parametrize("reduced", [True, False])
+def test_a_loss_is_shown_as_a_tensor(reduced: bool, folder: Path, worker: Worker) -> None:
+    """Its value arrives while the backward runs, in the memory of the tensor that is shown."""
+    (folder / "wandb.py").write_text("def log(values):\n    pass\n")
+    step = "torch.nn.functional.mse_loss(model(x).squeeze(1), y)"
+    loss = f"loss = {step}\n        loss.backward()\n        wandb.log({{'loss': loss}})"
+    script = folder / "train.py"
+    script.write_text("import wandb\n" + AUGMENTING.replace(f"{step}.backward()", loss))
+    converted = convert_file(script).data.decode()
+    assert "loss = dd.mean(" in converted
+    script.write_text(converted if reduced else converted.replace("loss = dd.mean(", "loss = ("))
+    report = check(script, worker=worker)
+    assert report.failure is None
+    assert [one.code for one in report.findings] == ([] if reduced else ["DDP405"])
 
 
 def test_one_constant_batch_is_no_data_that_the_ranks_share(checked: Checked) -> None:

@@ -34,7 +34,7 @@ class Provenance:
         self.emit, self._folder, self._step = emit, folder.rstrip("/") + "/", step
         self._count = 0
         self._reached: Counter[str] = Counter()
-        self._marks: dict[int, tuple[weakref.ref[torch.Tensor], Origins]] = {}
+        self._marks: dict[int, tuple[weakref.ref[torch.Tensor], Origins, int]] = {}
         self._at_step = 0
 
     def place(self, kind: str) -> tuple[str, str]:
@@ -78,7 +78,8 @@ class Provenance:
         """The origins of a tensor, a tracked number, or what a list or dictionary holds."""
         if isinstance(value, torch.Tensor):
             found = self._marks.get(id(value))
-            return found[1] if found is not None and found[0]() is value else ()
+            known = found is not None and found[0]() is value and found[2] == _version(value)
+            return found[1] if found is not None and known else ()
         if isinstance(value, (list, tuple)):
             return merged(self.of(item) for item in value[:64])
         if isinstance(value, dict):
@@ -92,7 +93,8 @@ class Provenance:
         if not origins:
             self._marks.pop(key, None)
             return
-        self._marks[key] = (weakref.ref(tensor, lambda _: self._marks.pop(key, None)), origins)
+        reference = weakref.ref(tensor, lambda _: self._marks.pop(key, None))
+        self._marks[key] = (reference, origins, _version(tensor))
 
     def exchanged(self, values: Iterable[Any]) -> None:
         """A collective wrote to ``values``: what they were computed from says nothing any more."""
@@ -102,7 +104,7 @@ class Provenance:
                 self.exchanged(value)
             elif type(value) is torch.Tensor:
                 stores.add(_store(value))
-        for key, (reference, _) in list(self._marks.items()):
+        for key, (reference, *_) in list(self._marks.items()):
             tensor = reference()
             if tensor is not None and stores and _store(tensor) in stores:
                 self._marks.pop(key, None)
@@ -114,6 +116,16 @@ def merged(origins: Iterable[Origins]) -> Origins:
     for one in origins:
         found.update(dict.fromkeys(one))
     return tuple(found)[:MAX_PARENTS]
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """How often a scalar was written to; 0 of any other tensor.
+
+    A scalar whose value arrives later, as that of a reduction under way, is written through another
+    tensor of the same memory.
+    """
+    with torch._C.DisableTorchFunction():
+        return 0 if tensor.ndim or tensor.is_inference() else tensor._version
 
 
 def _store(tensor: torch.Tensor) -> int:
