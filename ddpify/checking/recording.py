@@ -20,14 +20,14 @@ class Loader:
     Attributes:
         sampler: The class of its sampler.
         replacement: Whether that draws with replacement.
-        own_batches: Whether a batch sampler of another class than torch's chooses the samples.
+        selects: Whether its sampler may leave out samples on purpose.
         at: The script's line.
         length: The samples of its data set; None: not known.
     """
 
     sampler: str
     replacement: bool
-    own_batches: bool
+    selects: bool
     at: str
     length: int | None = None
 

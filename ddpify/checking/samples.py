@@ -225,7 +225,7 @@ def _missed(run: Recording, together: Sequence[Reading]) -> Finding | None:
     """Samples that no rank evaluates, although the ranks share the others."""
     loader = _line(run, together[0])
     complete = all(0 in one.complete for one in together)
-    if not complete or not loader.length or loader.own_batches or not _divided(together):
+    if not complete or not loader.length or loader.selects or not _divided(together):
         return None
     taken = {i for one in together for batch in one.passes[0] for i in batch.ids}
     missing = loader.length - len(taken)

@@ -93,15 +93,20 @@ def test_a_converted_script_augments_in_streams_of_each_rank(folder: Path, worke
 
 CHOSEN = """\
 model.eval()
-some = DataLoader(Noisy(), batch_sampler=Chosen())
+some = DataLoader(Noisy(), SAMPLER)
 print(sum(model(x).sum().item() for x, y in some))
 """
 
 
-def test_a_batch_sampler_may_leave_out_samples(folder: Path, worker: Worker) -> None:
+@pytest.mark.parametrize(
+    "sampler",
+    ["batch_sampler=Chosen()", "sampler=torch.utils.data.SubsetRandomSampler([0, 3, 8, 5])"],
+)
+def test_a_sampler_may_leave_out_samples(sampler: str, folder: Path, worker: Worker) -> None:
     chosen = "class Chosen:\n    def __iter__(self):\n        return iter([[0, 3, 5], [8, 2, 9]])\n"
     script = folder / "train.py"
-    script.write_text(AUGMENTING.replace("torch.manual_seed(0)", chosen) + CHOSEN)
+    evaluation = CHOSEN.replace("SAMPLER", sampler)
+    script.write_text(AUGMENTING.replace("torch.manual_seed(0)", chosen) + evaluation)
     script.write_bytes(convert_file(script).data)
     report = check(script, worker=worker)
     assert report.failure is None

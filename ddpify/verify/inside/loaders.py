@@ -9,7 +9,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch.utils.data import BatchSampler, DataLoader, IterableDataset, Subset
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+)
 from torch.utils.data import dataloader as loaders
 
 from ddpify.verify.inside import streams
@@ -20,7 +28,7 @@ from ddpify.verify.inside.replay import Replay
 
 MAX_BATCHES = 50_000
 _NUMBER = "_ddpify_verify_number"
-_BATCHING = (type(None), BatchSampler)
+_TAKING_ALL = (DistributedSampler, RandomSampler, SequentialSampler)
 
 
 class Loaders:
@@ -102,7 +110,7 @@ class Loaders:
                 loader=self._constructed,
                 sampler=type(getattr(loader, "sampler", None)).__name__,
                 replacement=bool(getattr(getattr(loader, "sampler", None), "replacement", False)),
-                own_batches=type(getattr(loader, "batch_sampler", None)) not in _BATCHING,
+                selects=_selects(loader),
                 length=_length(getattr(loader, "dataset", None)),
                 at=self._caller(),
             )
@@ -155,6 +163,12 @@ class Loaders:
         number, turn = iterator.ddpify_place
         if self._batches <= MAX_BATCHES:
             self._emit("pass", loader=number, turn=turn)
+
+
+def _selects(loader: Any) -> bool:
+    """Whether a sampler may leave out samples on purpose: one of a subset, or the script's own."""
+    own = type(getattr(loader, "batch_sampler", None)) not in (type(None), BatchSampler)
+    return own or not isinstance(getattr(loader, "sampler", None), _TAKING_ALL)
 
 
 def _length(dataset: Any) -> int | None:
