@@ -27,9 +27,11 @@ from ddpify.planning.resumed_loops import (
 from ddpify.understanding.libraries.object_kinds import is_loader, is_model
 from ddpify.understanding.libraries.random_numbers import DRAWING
 from ddpify.understanding.liveness import assigned
+from ddpify.understanding.operators.in_place import is_in_place
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import names_of
+from ddpify.understanding.taint.call_graph import called
 from ddpify.understanding.values import (
     Class,
     Const,
@@ -177,13 +179,13 @@ class _Changes:
         arguments = [arg.value for arg in node.args]
         if isinstance(node.func, cst.Attribute):
             method = node.func.attr.value
-            if _is_in_place(method) or method in FILLING | _LOADING | DRAWING | _MOVING:
+            if is_in_place(method) or method in FILLING | _LOADING | DRAWING | _MOVING:
                 yield node.func.value
             if method == "shuffle":
                 yield from arguments
         if name.startswith(_FIRST_CHANGED):
             yield from arguments[:1]
-        elif _is_in_place(name):
+        elif is_in_place(name):
             yield from arguments
         yield from (
             a.value
@@ -288,11 +290,12 @@ class _Changes:
             if isinstance(value, cst.GeneratorExp):
                 return value
             if isinstance(value, cst.Call):
-                if any(isinstance(n, cst.Yield) for f in self._called(value) for n in walk(f)):
+                functions = called(self.plan.facts, value)
+                if any(isinstance(n, cst.Yield) for one in functions for n in walk(one.node)):
                     return value
                 name = self.names.get(value) or getattr(value.func, "value", "")
-                called = name.removeprefix("builtins.") if isinstance(name, str) else ""
-                if called in _ITERATORS or called.startswith("itertools."):
+                made_by = name.removeprefix("builtins.") if isinstance(name, str) else ""
+                if made_by in _ITERATORS or made_by.startswith("itertools."):
                     return value
         return None
 
@@ -310,11 +313,6 @@ class _Changes:
                         module, param, f"--resume: {param.name.value} is a default value that the "
                         "training changes", "give it to each call",
                     )  # fmt: skip
-
-    def _called(self, call: cst.Call) -> Iterator[cst.CSTNode]:
-        for function, sites in self.plan.facts.callers.items():
-            if any(site.node is call for site in sites):
-                yield function
 
     def _refuse_iterators(self, module: ModuleFile, variable: Variable) -> None:
         made = self._iterator_call(module, variable)
@@ -337,11 +335,6 @@ class _Changes:
             module, place, "--resume: the training changes an attribute of a function or class, "
             "which a snapshot cannot hold", "keep it in a variable or in an object",
         )  # fmt: skip
-
-
-def _is_in_place(name: str) -> bool:
-    """Whether a function of torch changes its first argument, by torch's own convention."""
-    return name.endswith("_") and not name.endswith("__")
 
 
 _DEFINED = ("Function", "Class")

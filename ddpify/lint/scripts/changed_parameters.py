@@ -10,6 +10,7 @@ from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import Wrap
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.model_structure import layers
+from ddpify.understanding.operators.in_place import changes_values
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Instance, Params, deep_atoms
@@ -19,7 +20,6 @@ _SENDERS = {
     "torch.distributed._broadcast_coalesced": "tensors",
     "torch.distributed.broadcast_object_list": "object_list",
 }
-_OF_NO_VALUE = frozenset({"requires_grad_", "detach_", "share_memory_"})
 _INIT = "torch.nn.init."
 
 
@@ -58,9 +58,7 @@ def _changed_by(script: Script, call: cst.Call) -> cst.BaseExpression | None:
         return call.args[0].value if call.args else None
     if not isinstance(call.func, cst.Attribute):
         return None
-    name = call.func.attr.value
-    in_place = name.endswith("_") and not name.endswith("__") and name not in _OF_NO_VALUE
-    return call.func.value if in_place else None
+    return call.func.value if changes_values(call.func.attr.value) else None
 
 
 def _is_data(node: cst.CSTNode) -> bool:

@@ -20,6 +20,7 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
 )
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.forms import Layout
+from ddpify.understanding.operators.in_place import is_in_place
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
@@ -47,7 +48,7 @@ def changed(
     kwargs: Mapping[str, Value],
 ) -> Value | None:
     """A batch's rows after a change in place that goes across them; None for other methods."""
-    in_place = name.endswith("_") and not name.endswith("__")
+    in_place = is_in_place(name)
     plain = name[:-1] if in_place else name
     if not in_place and plain not in _AT_POSITIONS | _ANYWHERE:
         return None

@@ -15,6 +15,7 @@ import libcst as cst
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import row_writes, tensor_pairs
 from ddpify.understanding.forms import Layout
+from ddpify.understanding.operators.in_place import changes_values
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 _TAKING = frozenset("select narrow diagonal unbind chunk split tensor_split unfold".split())
 _COMPUTING = (Rule.ELEMENTWISE, Rule.PER_SAMPLE, Rule.MIXING, Rule.COUPLING)
 # What ends in an underscore, and leaves the elements as they are.
-_NO_CHANGE = frozenset("detach_ requires_grad_ share_memory_ item_ record_stream_".split())
 
 
 def of_item(run: RunState, node: cst.Subscript, made: Value) -> Value:
@@ -60,7 +60,7 @@ def of_call(
 ) -> Value:
     """What a function or method makes of ``shown``: perhaps a view of some samples, or new."""
     computes = rule_of(name) in _COMPUTING and name not in _TAKING
-    if computes and name not in row_writes.PERHAPS_VIEWS and not changes(name):
+    if computes and name not in row_writes.PERHAPS_VIEWS and not changes_values(name):
         return without_views(made)
     if name in _TAKING and _is_of_replicated(run.seen(shown), made):
         return _seen_through(made, node)
@@ -68,12 +68,6 @@ def of_call(
     if name in _TAKING and _was_rows(run, shown) and (not left or name == "diagonal"):
         return _seen_through(made, node)
     return made
-
-
-def changes(name: str) -> bool:
-    """Whether a method or function of this name changes its tensor in place."""
-    in_place = name.endswith("_") and not name.endswith("__")
-    return in_place and name not in _NO_CHANGE
 
 
 def change(run: RunState, held: Value, given: Iterable[cst.BaseExpression] = ()) -> None:

@@ -42,6 +42,7 @@ from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.batching import batch_rows, collating, handmade_batches, item_dimensions
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.operators.dimensions import ALONG
+from ddpify.understanding.operators.in_place import is_in_place
 from ddpify.understanding.operators.results import how_many
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
@@ -183,7 +184,7 @@ def _function(
     if name in ("to", "type_as"):  # of another tensor they take its kind alone
         operands = operands[:1]
     handmade_batches.meet(run, operands)
-    if name.endswith("_") and not name.endswith("__"):
+    if is_in_place(name):
         _keep_own_rows(run, operands[1:])
     if name in tensor_pairs.BINARY and len(operands) > 1:
         return tensor_pairs.binary(run, node, tensor_pairs.BINARY[name], operands[0], operands[1])

@@ -34,6 +34,7 @@ from ddpify.understanding.libraries.object_kinds import (
 )
 from ddpify.understanding.libraries.opaque import foreign
 from ddpify.understanding.libraries.tensor_calls import tensor_function
+from ddpify.understanding.operators.in_place import changes_values
 from ddpify.understanding.values import REPLICATED, Instance, Value
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _change(
 ) -> None:
     """Note what a function changes in place: its first argument, or what ``out=`` gives."""
     given = argument_pairs(node, args, kwargs)
-    in_place = picked_views.changes(short) or kwargs.get("inplace", REPLICATED).constant() is True
+    in_place = changes_values(short) or kwargs.get("inplace", REPLICATED).constant() is True
     if in_place and given:
         picked_views.change(run, given[0][1], [shown for shown, _ in given[1:]])
     if "out" in kwargs:

@@ -33,6 +33,7 @@ from ddpify.understanding.libraries.tensor_methods import (
     of_plain,
     of_tensor,
 )
+from ddpify.understanding.operators.in_place import changes_values
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (
     CONTAINERS,
@@ -83,7 +84,7 @@ def call_method(
             plain = of_plain(run, node, atom, method.name, args, kwargs)
             results.append(loaded_files.method(run, atom, method.name, args, plain))
     shown = _receiver(node)
-    if picked_views.changes(method.name):
+    if changes_values(method.name):
         picked_views.change(
             run, method.receiver, [n for n, _ in argument_pairs(node, args, kwargs)]
         )
