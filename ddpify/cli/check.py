@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from ddpify.cli.app import app
+from ddpify.cli.signals import exit_on_signals
 from ddpify.errors import DdpifyError, ExitCode
 
 if TYPE_CHECKING:
@@ -66,16 +66,15 @@ def check(
             remedy="torchrun --nproc_per_node=N -m ddpify check ... --light",
             exit_code=ExitCode.USAGE,
         )
-    for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
-    report = run_check(
-        script,
-        nproc=nproc,
-        steps=steps,
-        script_args=context.obj or (),
-        timeout=timeout,
-        echo=lambda line: print(line, file=sys.stderr),
-    )
+    with exit_on_signals():
+        report = run_check(
+            script,
+            nproc=nproc,
+            steps=steps,
+            script_args=context.obj or (),
+            timeout=timeout,
+            echo=lambda line: print(line, file=sys.stderr),
+        )
     show(report)
     raise typer.Exit(report.exit_code)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Literal, Optional
@@ -11,6 +10,7 @@ import typer
 
 from ddpify.cli.app import app
 from ddpify.cli.counts import counts
+from ddpify.cli.signals import exit_on_signals
 from ddpify.errors import DdpifyError, ExitCode
 
 
@@ -53,8 +53,6 @@ def verify(
 
     Arguments after -- go to the script.
     """
-    for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
     if report is not None and not report.parent.is_dir():
         raise DdpifyError("its folder does not exist", path=report, exit_code=ExitCode.USAGE)
     from ddpify.convert import convert_file
@@ -62,19 +60,20 @@ def verify(
     from ddpify.verify import as_html, as_json, render
     from ddpify.verify import verify as run_verify
 
-    verdict = run_verify(
-        original,
-        converted,
-        nproc=counts(nproc),
-        steps=steps,
-        script_args=context.obj or (),
-        timeout=timeout,
-        convert=lambda script, output: write_atomically(output, convert_file(script).data),
-        echo=lambda line: print(line, file=sys.stderr),
-        allow=[name for names in allow or () for name in names.split(",")],
-        detail=report is not None,
-        device=device,
-    )
+    with exit_on_signals():
+        verdict = run_verify(
+            original,
+            converted,
+            nproc=counts(nproc),
+            steps=steps,
+            script_args=context.obj or (),
+            timeout=timeout,
+            convert=lambda script, output: write_atomically(output, convert_file(script).data),
+            echo=lambda line: print(line, file=sys.stderr),
+            allow=[name for names in allow or () for name in names.split(",")],
+            detail=report is not None,
+            device=device,
+        )
     if report is not None:
         write_atomically(report, as_html(verdict).encode())
     print(as_json(verdict) if json_output else render(verdict).rstrip())
