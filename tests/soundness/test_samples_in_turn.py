@@ -92,6 +92,16 @@ IN_COLLATE = [
     "z = inputs.clone()\nz[torch.randperm(1)] = 0\ninputs = z",
     "inputs = inputs * torch.arange(len(inputs))[:, None]",
     "inputs = inputs + samples[-1][0]",
+    "r = torch.tensor([float(i) for i, s in enumerate(samples)])[:, None]",
+    "n, r = 0, []\nfor s in samples:\n    r.append([float(n)])\n    n += 1\nr = torch.tensor(r)",
+    "def enumerate(x):\n    return zip(x, [3, 1, 4, 1, 5])\n"
+    "inputs = torch.stack([s[0] * k for s, k in enumerate(samples)])",
+    # What is drawn for the whole batch.
+    "inputs = inputs.flip(1) if np.random.rand() < 0.5 else inputs",
+    "inputs = inputs * (torch.rand(len(samples), 1) > 0.5)",
+    "import random\ninputs = inputs + 0.1 * samples[random.randrange(len(samples))][0]",
+    "p = torch.randperm(len(samples))\ninputs = 0.7 * inputs + 0.3 * inputs[p]",
+    "inputs = F.dropout(inputs + torch.zeros(4).normal_(), 0.3)",
 ]
 OWN = [
     "z = torch.zeros(len(samples), 4)\n"

@@ -16,7 +16,7 @@ from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.operators.dimensions import ALONG, PICKING, REARRANGING, REDUCING
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import dimensions
+from ddpify.understanding.shapes import bounds, dimensions, tensor_sizes
 from ddpify.understanding.shapes.dimensions import named_dimensions
 from ddpify.understanding.values import NO_ROWS, Atom, Data, Value, value
 
@@ -53,7 +53,9 @@ def of_all_ranks(
     if any(_is_of_own_rows(data) for _, held in own[1:] for data in held.data):
         return None
     indexed = name in PICKING and len(own) == 1  # by what all ranks hold: as many as that has
-    rearranged = name in REARRANGING
+    sizes = [shown for shown, held in operands[1:] if tensor_sizes.counts(held)]
+    bounds.count_sizes(run, sizes)  # x.narrow(0, 0, len(x)): of the rows of all ranks
+    rearranged = name in REARRANGING or bool(sizes)
     kept = rearranged or (name not in REDUCING and not indexed)
     made = across_samples.coupled_operands(run, node, own, rows=kept)
     return value(*map(_in_some_layout, made.atoms)) if rearranged else made

@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.understanding.arguments import argument_of
 from ddpify.understanding.forms import SEVERAL_TENSORS
-from ddpify.understanding.syntax import dotted, names_of
+from ddpify.understanding.syntax import names_of
 from ddpify.understanding.values import Atom, Data, Instance, Number
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def is_counter(run: RunState, part: cst.BaseSlice) -> bool:
     """Whether an index is the name that a loop over ``range()`` around it counts with."""
     through = _gone_through(run, part)
-    return isinstance(through, cst.Call) and dotted(through.func) == "range"
+    return through is not None and run.calls_builtin(through, "range")
 
 
 def counts_each_row(run: RunState, part: cst.BaseSlice) -> bool:
@@ -32,7 +32,7 @@ def counts_each_row(run: RunState, part: cst.BaseSlice) -> bool:
     through = _counted_through(run, index, len(run.frames) - 1)
     if not isinstance(through, cst.Call):
         return False
-    if dotted(through.func) == "enumerate":
+    if run.calls_builtin(through, "enumerate"):
         return len(through.args) == 1
     held = run.seen(through).atoms
     return bool(held) and all(isinstance(one, Instance) and one.each for one in held)

@@ -16,7 +16,7 @@ import libcst as cst
 from ddpify.understanding import uses
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.syntax import code_of, dotted
+from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import NO_ROWS, REPLICATED, Data, Value, value
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def one_by_one(run: RunState, row: Data, rows: cst.BaseExpression) -> Data:
     counted = _counted_by(run, call)
     if counted is not None:
         return replace(row, taken_by=frozenset({counted}))
-    while above is not None and (isinstance(above, cst.Arg) or _is_zip(above)):
+    while above is not None and (isinstance(above, cst.Arg) or run.calls_builtin(above, "zip")):
         above = run.module.parents.get(above)
     if not isinstance(above, (cst.For, cst.CompFor)):
         return row
@@ -58,14 +58,10 @@ def one_by_one(run: RunState, row: Data, rows: cst.BaseExpression) -> Data:
 def _counted_by(run: RunState, call: cst.CSTNode | None) -> str | None:
     """The name of the positions that ``for i, row in enumerate(rows)`` counts."""
     loop = run.module.parents.get(call) if call is not None else None
-    if not isinstance(call, cst.Call) or dotted(call.func) != "enumerate":
+    if call is None or not run.calls_builtin(call, "enumerate"):
         return None
     target = loop.target if isinstance(loop, (cst.For, cst.CompFor)) else None
     return code_of(target.elements[0].value) if isinstance(target, cst.Tuple) else None
-
-
-def _is_zip(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Call) and dotted(node.func) == "zip"
 
 
 def meet_others(run: RunState, node: cst.CSTNode, operands: Sequence[_Shown]) -> Value | None:

@@ -65,7 +65,7 @@ def yielded(run: RunState, node: cst.BaseExpression, loader: Instance) -> Value 
     functions = list(collate_functions(loader))
     if not functions or run.collating:
         return None
-    with run.in_collate():
+    with run.in_collate(loader):
         given = [value(samples(loader))]
         made = run.call(node, value(*functions), given, {})
     run.mixes(node, *(leaf for leaf in _leaves(made) if _counts_samples(leaf)))

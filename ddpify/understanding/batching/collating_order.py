@@ -2,26 +2,24 @@
 
 A rank's collate function gets some samples of the batch: one that is the first of them is not the
 first of the batch. So what a sample becomes must not go by its number, by what the samples before
-it have left, or by what lies beside it in a list of something else. Numbers may be places: the
-index in ``padded[i, :n] = sequence``, the image that a row of boxes belongs to, and what is added
-to the edges of a graph that lies under others.
+it have left, or by what lies beside it in a list of something else. ``sample_numbers`` tells which
+numbers are places alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from ddpify.understanding import earlier_rounds
-from ddpify.understanding.batching import collating, earlier_samples
+from ddpify.understanding.batching import collating, earlier_samples, sample_numbers
 from ddpify.understanding.forms import Layout
-from ddpify.understanding.liveness import assigned, bound_in, left_behind
+from ddpify.understanding.liveness import bound_in, left_behind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import dotted, names_of
 from ddpify.understanding.values import (
     NO_ROWS,
     Const,
@@ -49,7 +47,7 @@ def gone_through(run: RunState, loop: Through, element: Value, body: cst.CSTNode
         element: What it gets in each round.
         body: What it does in each round.
     """
-    found = samples_in(element) if run.collating else []
+    found = sample_numbers.samples_in(element) if run.collating else []
     if found and _by_order(run, loop, found, body):
         _depend(run, loop.iter, found)
 
@@ -57,12 +55,26 @@ def gone_through(run: RunState, loop: Through, element: Value, body: cst.CSTNode
 def taken_apart(run: RunState, node: cst.BaseExpression, listed: Instance) -> None:
     """Note that a collate function takes some samples out of a list, or changes their order."""
     if run.collating:
-        _depend(run, node, samples_in(listed.elements))
+        _depend(run, node, sample_numbers.samples_in(listed.elements))
+
+
+def put_beside(
+    run: RunState, node: cst.BaseExpression, given: Sequence[Value], each: Sequence[Value]
+) -> None:
+    """Note that ``zip()`` puts samples beside what does not come of samples: by their places.
+
+    each: what the rounds get of each of those that are ``given``.
+    """
+    pairs = zip(given, each, strict=True) if run.collating else ()
+    found = [(sample_numbers.samples_in(held), of_each) for held, of_each in pairs]
+    samples = [one for whole, part in found if not whole for one in sample_numbers.samples_in(part)]
+    if samples and any(not any(isinstance(a, Data) for a in deep_atoms(one)) for one in each):
+        _depend(run, node, samples)
 
 
 def are_samples(run: RunState, element: Value) -> bool:
     """Whether a loop of a collate function gets a sample in each round."""
-    return run.collating and bool(samples_in(element))
+    return run.collating and bool(sample_numbers.samples_in(element))
 
 
 def own_number(run: RunState, element: Value, taken: Value) -> Value:
@@ -70,7 +82,7 @@ def own_number(run: RunState, element: Value, taken: Value) -> Value:
 
     ``lengths.append(wave.shape[0])`` adds an item for each sample, whatever the number is.
     """
-    samples = samples_in(element) if run.collating else []
+    samples = sample_numbers.samples_in(element) if run.collating else []
     numbers = all(isinstance(atom, (Const, Number)) for atom in taken.atoms)
     if not samples or not taken or not numbers:
         return taken
@@ -79,12 +91,7 @@ def own_number(run: RunState, element: Value, taken: Value) -> Value:
 
 def depend(run: RunState, node: cst.CSTNode, held: Value) -> None:
     """Note that the samples that something holds depend on each other."""
-    _depend(run, node, samples_in(held))
-
-
-def samples_in(held: Value) -> list[Data]:
-    """What is one sample, or a part of one."""
-    return [a for a in deep_atoms(held) if isinstance(a, Data) and a.dim == NO_ROWS]
+    _depend(run, node, sample_numbers.samples_in(held))
 
 
 def _depend(run: RunState, node: cst.CSTNode, samples: Sequence[Data]) -> None:
@@ -92,11 +99,10 @@ def _depend(run: RunState, node: cst.CSTNode, samples: Sequence[Data]) -> None:
 
 
 def _by_order(run: RunState, loop: Through, samples: Sequence[Data], body: cst.CSTNode) -> bool:
-    counters, offsets = _counters(run, loop, body)
-    numbers = counters | _numbers(loop)
+    counters, offsets = sample_numbers.counters(run, loop, body)
     if offsets:
         collating.note_numbers(run, samples)
-    if _beside_others(run, loop.iter) or _enter(run, body, numbers, offsets):
+    if sample_numbers.enter(run, loop, body, counters, offsets):
         return True
     if isinstance(loop, cst.For) and (_leaves(run, loop, counters) or _sorts(run, loop)):
         return True
@@ -105,7 +111,8 @@ def _by_order(run: RunState, loop: Through, samples: Sequence[Data], body: cst.C
         return True
     structure, counting = run.module.structure, frozenset(counters | offsets)
     return isinstance(loop, cst.For) and any(
-        earlier_rounds.goes_by(structure, loop, one, ignoring=counting) for one in _kept(body)
+        earlier_rounds.goes_by(structure, loop, one, ignoring=counting)
+        for one in sample_numbers.kept(body)
     )
 
 
@@ -117,7 +124,10 @@ def _leaves(run: RunState, loop: cst.For, counters: set[str]) -> bool:
     function = run.module.structure.function(loop)
     names = left_behind(function.body.body, loop) if function is not None else frozenset()  # type: ignore[arg-type]
     return bool(names & counters) or any(
-        map(_is_of_a_sample, (atom for name in names for atom in run.lookup(name).atoms))
+        map(
+            sample_numbers.is_of_a_sample,
+            (atom for name in names for atom in run.lookup(name).atoms),
+        )
     )
 
 
@@ -128,10 +138,10 @@ def _sorts(run: RunState, loop: cst.For) -> bool:
         owner = node.value if isinstance(node, cst.Subscript) else None
         if not isinstance(owner, cst.Name) or owner.value in new or not _is_filled(run, node):
             continue
-        if _has_sample(run, owner):
+        if sample_numbers.has_sample(run, owner):
             continue  # what is taken out of a sample
         places = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]  # type: ignore[attr-defined]
-        if places and all(_has_sample(run, place) for place in places):
+        if places and all(sample_numbers.has_sample(run, place) for place in places):
             return True
     return False
 
@@ -142,108 +152,3 @@ def _is_filled(run: RunState, node: cst.CSTNode) -> bool:
     if isinstance(above, cst.Attribute):
         return isinstance(run.module.parents[above], cst.Call) and above.attr.value in _ADDING
     return isinstance(above, (cst.AssignTarget, cst.AugAssign)) and above.target is node
-
-
-def _counters(run: RunState, loop: Through, body: cst.CSTNode) -> tuple[set[str], set[str]]:
-    """The names that count samples, ``n += 1``, and those that add up sizes, ``first += size``.
-
-    Sizes are added to what numbers a sample's rows: then it numbers those of a rank's batch.
-    """
-    counters: set[str] = set()
-    offsets: set[str] = set()
-    others: set[str] = set()
-    for node in walk(body) if isinstance(loop, cst.For) else ():
-        if isinstance(node, cst.AugAssign) and isinstance(node.target, cst.Name):
-            adds = isinstance(node.operator, cst.AddAssign) and not _has_sample(run, node.value)
-            literal = isinstance(run.seen(node.value).constant(), int)
-            kind = (counters if literal else offsets) if adds else others
-            kind.add(node.target.value)
-        else:
-            others |= assigned(node) if isinstance(node, (cst.Assign, cst.AnnAssign)) else set()
-    return counters - others - offsets, offsets - others - counters
-
-
-def _has_sample(run: RunState, node: cst.BaseExpression) -> bool:
-    """Whether this is of a sample's elements, and not of its sizes alone."""
-    return any(map(_is_of_a_sample, run.seen(node).atoms))
-
-
-def _is_of_a_sample(atom: object) -> bool:
-    return isinstance(atom, Data) and atom.dim == NO_ROWS and isinstance(atom.form, Layout)
-
-
-def _beside_others(run: RunState, through: cst.BaseExpression) -> bool:
-    """Whether ``zip()`` puts samples beside what does not come of samples."""
-    if not isinstance(through, cst.Call) or dotted(through.func) != "zip":
-        return False
-    given = (run.seen(one.value) for one in through.args if not one.star)
-    return any(not any(isinstance(a, Data) for a in _held(one)) for one in given)
-
-
-def _held(one: Value) -> Iterator[object]:
-    for atom in deep_atoms(one):
-        yield atom
-        if isinstance(atom, Instance):
-            yield from deep_atoms(atom.elements)
-
-
-def _enter(run: RunState, body: cst.CSTNode, numbers: set[str], offsets: set[str]) -> bool:
-    """Whether numbers of samples are computed with, and are no places of them alone."""
-    for name in (one for one in walk(body) if isinstance(one, cst.Name)):
-        if name.value in numbers and _enters(run, name, added=False):
-            return True
-        if name.value in offsets and _enters(run, name, added=True):
-            return True
-    return False
-
-
-def _enters(run: RunState, number: cst.Name, *, added: bool) -> bool:
-    """Whether a sample's elements, or what is done with them, go by a number.
-
-    ``added``: it may be added to them.
-    """
-    parents = run.module.parents
-    node: cst.CSTNode = number
-    while isinstance(above := parents[node], cst.BaseExpression | cst.Arg | cst.If):
-        if isinstance(above, (cst.If, cst.IfExp)):
-            return above.test is node
-        if isinstance(above, (cst.Comparison, cst.BooleanOperation, cst.Subscript)):
-            return not isinstance(above, cst.Subscript)
-        if isinstance(above, cst.BinaryOperation):
-            other = above.right if above.left is node else above.left
-            if _has_sample(run, other):
-                return not (added and isinstance(above.operator, cst.Add))
-        if isinstance(above, cst.Call) and _is_given_samples(run, above, node):
-            return True
-        node = above
-    return False
-
-
-def _is_given_samples(run: RunState, call: cst.Call, number: cst.CSTNode) -> bool:
-    """Whether a function gets a sample's elements beside a number; some only fill with it."""
-    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-    if method in _FILLING or number is call.func:
-        return False
-    return any(_has_sample(run, one.value) for one in call.args if one is not number)
-
-
-def _numbers(loop: Through) -> set[str]:
-    """The names that count the samples of a rank."""
-    called = dotted(loop.iter.func) if isinstance(loop.iter, cst.Call) else ""
-    targets = [one.value for one in names_of(loop.target) if isinstance(one, cst.Name)]
-    if called == "enumerate" and isinstance(loop.target, cst.Tuple):
-        return set(targets[:1])
-    return set(targets) if called == "range" else set()
-
-
-def _kept(body: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """What the rounds of a loop put into lists and tensors, and what they yield."""
-    for node in walk(body):
-        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-            if node.func.attr.value in ("append", "extend", "add"):
-                yield from (one.value for one in node.args)
-        elif isinstance(node, cst.Assign):
-            if any(isinstance(one.target, cst.Subscript) for one in node.targets):
-                yield node.value
-        elif isinstance(node, cst.Yield) and isinstance(node.value, cst.BaseExpression):
-            yield node.value

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import collating_order
+from ddpify.understanding.batching import collating_order, sample_numbers
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.structure import walk, walk_here
 from ddpify.understanding.values import UNKNOWN, Class, Data, Function, Instance, Value
@@ -75,7 +75,7 @@ def _asks_for_none(test: cst.BaseExpression) -> bool:
 
 def _gives_none(item: Value) -> bool:
     """Whether a data set of the project may give None, by what it returns."""
-    loaders = {one for data in collating_order.samples_in(item) for one in data.loaders}
+    loaders = {one for data in sample_numbers.samples_in(item) for one in data.loaders}
     return any(_returns_none(one) for loader in loaders for one in _datasets(loader))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import collating_order
+from ddpify.understanding.batching import collating_order, sample_numbers
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.values import Data, Value
 
@@ -25,7 +25,7 @@ def put_into_list(run: RunState, node: cst.BaseExpression, item: Value) -> None:
     """Note that the samples of a batch depend on each other, if a list takes one by its place."""
     if not run.collating:
         return
-    taken = (d for d in collating_order.samples_in(item) if isinstance(d.form, Layout))
+    taken = (d for d in sample_numbers.samples_in(item) if isinstance(d.form, Layout))
     if any(position.removeprefix("-").isdigit() for one in taken for position in one.taken_by):
         collating_order.depend(run, node, item)
 

@@ -13,6 +13,7 @@ from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import across_samples, tensor_pairs
 from ddpify.understanding.batching import (
     collating,
+    collating_order,
     current_batch,
     earlier_samples,
     handmade_batches,
@@ -251,7 +252,8 @@ def _zip(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
             run.demand_held(one.value, held, uses.POSITIONS)
     else:
         _take_alike(run, node, made, args)
-    each = (run.iterate(_argument(node, i), a) for i, a in enumerate(args))
+    each = [run.iterate(_argument(node, i), a) for i, a in enumerate(args)]
+    collating_order.put_beside(run, node, args, each)
     made.hold("*", value(Tup(tuple(each))))
     return value(made)
 

@@ -18,7 +18,7 @@ from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
 from ddpify.understanding.libraries.local_sizes import Part, parts_in, parts_of
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.syntax import displayed, dotted
+from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
     Atom,
     Const,
@@ -54,6 +54,9 @@ DRAWING = _ARRAYS | {"permutation", "permuted", "shuffle", "bytes"}  # methods o
 _PICKING = frozenset({"randint", "choice", "integers", "random_integers"})
 _SIZE_AT = {"randint": 2, "choice": 1, "integers": 2, "random_integers": 2}
 _ORDERS = ("randperm", "permutation")
+_NO_DRAWS = frozenset(
+    "seed getstate setstate get_state set_state default_rng Generator Random RandomState".split()
+)
 _SINGLE = ("torch.rand", "torch.randn", "torch.randint", "torch.bernoulli", "torch.normal")
 _NO_ROUNDS = (*SEVERAL_TENSORS, NumberKind.SHAPE)  # what gives no row in each round
 _LOOPING = ("range", "enumerate", "zip", "reversed")
@@ -70,6 +73,8 @@ def function(run: RunState, node: cst.BaseExpression, name: str) -> Value | None
     short = name.rsplit(".", 1)[-1]
     if not isinstance(node, cst.Call):
         return None
+    if name.startswith("torch.") and short in _LIKE | _GIVEN | _SIZED | {"randperm"}:
+        _for_the_batch(run, node)
     if name.startswith("torch.") and short in _SIZED | {"randperm"}:
         _alike_in_forward(run, node)
     if short in _ORDERS:
@@ -102,6 +107,7 @@ def method(run: RunState, node: cst.BaseExpression, atom: object, name: str) -> 
         return None
     shared = name in _ARRAYS and _is_generator(atom)
     if shared or name in _FILLING:
+        _for_the_batch(run, node)
         _draws_in_a_round(run, node, shared=shared)
     if isinstance(atom, Data) and atom.placement is Placement.SHARD:
         return _of_tensor(run, node, atom, name)
@@ -118,6 +124,8 @@ def method(run: RunState, node: cst.BaseExpression, atom: object, name: str) -> 
 def layer(run: RunState, node: cst.BaseExpression, target: Instance) -> Value | None:
     """A layer that draws, called by itself."""
     kind = target.type
+    if _augments(target) or (isinstance(kind, str) and kind.startswith(_LAYERS)):
+        _for_the_batch(run, node)
     if _augments(target):
         _draws_in_a_round(run, node, shared=False)
     if not isinstance(kind, str) or not kind.startswith(_LAYERS) or run.frames_forward():
@@ -127,16 +135,17 @@ def layer(run: RunState, node: cst.BaseExpression, target: Instance) -> Value | 
 
 def _of_tensor(run: RunState, node: cst.Call, atom: Data, name: str) -> Value | None:
     assert isinstance(node.func, cst.Attribute)
-    receiver = Part(node.func.value, atom, atom.dim)
-    if name in _FILLING:
-        return _drawn(run, node, name, receiver)
-    return _drawn(run, node, name, receiver) if name in ("bernoulli", "multinomial") else None
+    if name not in _FILLING | {"bernoulli", "multinomial"}:
+        return None
+    _for_the_batch(run, node)
+    return _drawn(run, node, name, Part(node.func.value, atom, atom.dim))
 
 
 def _of_distribution(run: RunState, node: cst.Call, atom: Instance, name: str) -> Value | None:
     known = isinstance(atom.type, str) and atom.type.startswith("torch.distributions.")
     if not known or name not in _SAMPLING:
         return None
+    _for_the_batch(run, node)
     rows = [d for held in atom.arguments.values() for d in held.data]
     if not rows:
         return _drawn(run, node, name) or of_a_batchs_size(run, node)
@@ -176,7 +185,7 @@ def _drawn(
             run.facts.random.drawn_replicated.setdefault(node, run.site(node))
         _note_replicated(run, node)
         return None
-    if run.collating:  # in the rank's own stream
+    if run.collating:  # in the rank's own stream, or for all samples
         return value(_rows(first, parts))
     draw = run.facts.random.draws.setdefault(node, Draw(run.site(node), first.dim, shared=shared))
     draw.inside.add(_models(run))
@@ -211,7 +220,7 @@ def _positions(run: RunState, node: cst.Call, name: str) -> Value | None:
     limits, sizes = plain[:first], [*plain[first : first + 1], *named]
     counted = [n for n in limits if any(d.placement is Placement.COUNT for d in run.seen(n).data)]
     totals = [n for n in limits if any(_is_total(a) for a in run.seen(n).atoms)]
-    if name not in _PICKING or not (counted or (sizes and totals)):
+    if name not in _PICKING or not (counted or (sizes and totals)) or run.collating:
         return None
     if run.frames_forward() and not run.module.editable:
         return None
@@ -240,7 +249,7 @@ def _among_all(run: RunState, limits: list[cst.BaseExpression], made: Atom) -> V
 
 def shared_in_forward(run: RunState, node: cst.CSTNode) -> None:
     """Note positions that all ranks must draw alike, where each draws from a stream of its own."""
-    if run.frames_forward() and isinstance(node, cst.Call):
+    if run.frames_forward() and not run.collating and isinstance(node, cst.Call):
         run.facts.random.shared_draws[node] = run.site(node)
 
 
@@ -310,8 +319,19 @@ def _refuse(run: RunState, node: cst.BaseExpression, rows: Data) -> None:
 def one_by_one(run: RunState, node: cst.BaseExpression, name: str) -> None:
     """A call that draws a number, in a loop over the rows of this rank."""
     shared = name.startswith(("random.", "numpy.random."))
+    if shared and name.rsplit(".", 1)[-1] not in _NO_DRAWS:
+        _for_the_batch(run, node)
     if shared or name in _SINGLE:
         _draws_in_a_round(run, node, shared=shared)
+
+
+def _for_the_batch(run: RunState, node: cst.BaseExpression) -> None:
+    """Note what a collate function draws outside of a loop over samples: it is for all of them.
+
+    A rank that puts its own samples together would draw, in a stream of its own, something else.
+    """
+    if run.collated is not None and not run.rounds:
+        run.facts.loading.mixed.setdefault(run.collated, run.site(node))
 
 
 def _draws_in_a_round(run: RunState, node: cst.BaseExpression, *, shared: bool) -> None:
@@ -360,7 +380,7 @@ def ask_for_all(run: RunState, through: cst.BaseExpression) -> None:
                 run.demand(site, run.seen(site), uses.ROWS_OF_ALL)
         elif data.placement is Placement.SHARD and data.form not in _NO_ROUNDS:
             run.demand(through, value(data), uses.A_STATISTIC)
-    if isinstance(through, cst.Call) and dotted(through.func) in _LOOPING:
+    if isinstance(through, cst.Call) and run.calls_builtin(through, *_LOOPING):
         for argument in through.args:
             ask_for_all(run, argument.value)
 
@@ -372,7 +392,7 @@ def rows_of(run: RunState, node: cst.BaseExpression) -> Data | None:
             data.placement is Placement.SHARD and data.form not in _NO_ROUNDS
         ):
             return data
-    if isinstance(node, cst.Call) and dotted(node.func) in _LOOPING:
+    if isinstance(node, cst.Call) and run.calls_builtin(node, *_LOOPING):
         found = (rows_of(run, argument.value) for argument in node.args)
         return next((data for data in found if data is not None), None)
     return None

@@ -381,8 +381,9 @@ def _sized(run: RunState, node: cst.BaseExpression, short: str, counts: list[Dat
     made = replace(made, ndim=_dimensions(run, node) if short in _FILLED else 0)
     if short in ("randperm", "permutation"):
         counted = [part.node for part in sizes]
-        current_batch.used(run, node, counts)
-        run.facts.random.orders.setdefault(node, Draw(run.site(node), counts=counted))
+        if not run.collating:
+            current_batch.used(run, node, counts)
+            run.facts.random.orders.setdefault(node, Draw(run.site(node), counts=counted))
         if short == "randperm":
             random_numbers.shared_in_forward(run, node)
         made = replace(made, form=Layout.PERMUTATION)

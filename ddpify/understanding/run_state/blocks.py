@@ -10,7 +10,7 @@ import libcst as cst
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.merged_calls import Ways
 from ddpify.understanding.run_state.state import State
-from ddpify.understanding.values import Data, Function
+from ddpify.understanding.values import Data, Function, Instance
 
 
 class Blocks(State):
@@ -64,13 +64,15 @@ class Blocks(State):
             self.tried_writes = writes if self.tried is None else [*self.tried_writes, *writes]
 
     @contextmanager
-    def in_collate(self) -> Iterator[None]:
-        """Inside, samples are put together, which ranks do by themselves."""
+    def in_collate(self, loader: Instance | None = None) -> Iterator[None]:
+        """Inside, samples of a loader are put together, or picked, which ranks do by themselves."""
+        outer, self.rounds, self.collated = self.rounds, [], loader
         self.collating = True
         try:
             yield
         finally:
             self.collating = False
+            self.rounds, self.collated = outer, None
 
     @contextmanager
     def taking_rows(self, through: cst.BaseExpression, rows: Data | None) -> Iterator[None]:

@@ -6,15 +6,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.understanding import size_uses, uses
+from ddpify.understanding import uses
 from ddpify.understanding.facts import Demand, Effect, Site
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.run_state.state import State
 from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import NO_ROWS, Atom, Data, Instance, Value, deep_atoms, value
-
-_REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 
 
 class Demands(State):
@@ -31,14 +29,8 @@ class Demands(State):
             self.mixes(node, *what.data)
             return
         for data in what.data:
-            alone = self.frame.in_forward and data.placement not in _REDUCIBLE
-            rows = data.placement is Placement.SHARD and data.form is Layout.TENSOR
-            number = not rows or data.one_each
-            own = alone and number and reader != uses.ROWS_OF_ALL
-            counts = data.placement is Placement.COUNT
-            if own and size_uses.is_only_a_size(self.module.structure, node, of_samples=counts):
-                continue  # a rank's own size does for its own rows
-            if alone and reader == uses.A_CONDITION and data.placement is Placement.SHARD:
+            alone = self.frame.in_forward and data.placement is Placement.SHARD
+            if alone and reader == uses.A_CONDITION:
                 continue  # several rows have no truth value: something else comes here
             # What is gathered for one call may make the next one's global; a count stands alone.
             counted = data.definition_sites if data.placement is Placement.COUNT else None

@@ -22,6 +22,7 @@ from ddpify.understanding.values import (
     Function,
     Instance,
     Namespace,
+    QualifiedName,
     Scope,
     Value,
 )
@@ -60,6 +61,7 @@ class State(Code):
         self.tried: Function | None = None  # on a rank's rows
         self.tried_writes: list[tuple[Instance, str, Value | None]] = []  # and what was there
         self.collating = False  # whether a collate function puts samples together
+        self.collated: Instance | None = None  # the loader whose samples it puts together
         # Lists with one item for each of the gathered rows, and those that may have others.
         self.of_all_ranks: set[Instance] = set()
         self.of_some_samples: set[Instance] = set()
@@ -142,3 +144,9 @@ class State(Code):
     def seen(self, node: cst.BaseExpression) -> Value:
         """What an expression was when it was last evaluated: in the call in progress."""
         return self.latest.get(node, UNKNOWN)
+
+    def calls_builtin(self, node: cst.CSTNode, *names: str) -> bool:
+        """Whether this is a call of one of Python's own functions, which a script may hide."""
+        called = self.seen(node.func).atoms if isinstance(node, cst.Call) else frozenset()
+        wanted = {f"builtins.{name}" for name in names}
+        return any(isinstance(one, QualifiedName) and one.name in wanted for one in called)

@@ -223,7 +223,7 @@ def _forward(lines: str) -> str:
             "low, high = dd.gather(x).min(), dd.gather(x).max()",
         ),
         ("x = x / len(x)", "x = x / dd.global_batch_size(x)"),
-        ("most = x.max()\nx = x[:, : int(most) + 4]", ""),
+        ("most = x.max()\nx = x[:, : int(most) + 4]", "most = dd.gather(x).max()"),
         ("x = x / x.size(1)", ""),
     ],
 )
