@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.training_runs import TrainingRuns, training_runs
+from tests.warm import Server, started_warm, warm_processes, warm_server
 
 if TYPE_CHECKING:
     from benchmarks.soundness.trying import Trial
@@ -53,10 +54,10 @@ def ddpify(capfd: pytest.CaptureFixture[str]) -> Ddpify:
 
 
 @pytest.fixture(scope="session")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrainingRuns]:
+def runs(tmp_path_factory: pytest.TempPathFactory, server: Server | None) -> Iterator[TrainingRuns]:
     """Runs training scripts in forked ranks."""
-    with training_runs(tmp_path_factory.mktemp("runs")) as server:
-        yield server
+    with started_warm(server, training_runs(tmp_path_factory.mktemp("runs"))) as ready:
+        yield ready
 
 
 @pytest.fixture(scope="session")
@@ -67,3 +68,25 @@ def trial() -> Iterator[Trial]:
     one = Trial(60.0)
     yield one
     one.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let tests with torchrun be warm, but for those that are marked as cold."""
+    for item in items:
+        marker = item.get_closest_marker("torchrun")
+        if marker and not marker.kwargs.get("cold"):
+            item.fixturenames.append("warm")  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server | None]:
+    """A process that has imported torch, to be forked."""
+    with warm_server() as ready:
+        yield ready
+
+
+@pytest.fixture
+def warm(server: Server | None) -> Iterator[None]:
+    """Lets the test start Python with torch imported already."""
+    with warm_processes(server):
+        yield

@@ -108,7 +108,7 @@ def test_converted_runs_without_torchrun(
     assert_same_training(originals(name), runs.run(converted(name)))
 
 
-@pytest.mark.torchrun
+@pytest.mark.torchrun(cold=True)
 def test_converted_under_torchrun(
     runs: TrainingRuns, originals: Originals, converted: Convert
 ) -> None:

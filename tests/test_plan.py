@@ -14,6 +14,8 @@ from ddpify.sizing.measuring import Measurement, measure
 from ddpify.sizing.table import plan_of, readable, render
 from tests.conftest import FIXTURES, Ddpify
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 SCRIPT = """\
 import sys
 import torch

@@ -146,6 +146,7 @@ def test_ranks_get_torchruns_variables(runs: TrainingRuns, tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.torchrun
 def test_torchrun_is_recorded_in_the_same_way(runs: TrainingRuns, tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     path.write_text(SCRIPT)

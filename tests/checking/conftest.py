@@ -10,13 +10,14 @@ import pytest
 from ddpify.checking import Report, check
 from ddpify.verify import warm_worker
 from ddpify.verify.launch.launcher import Worker
+from tests.warm import Server, started_warm
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
 
 @pytest.fixture(scope="session")
-def worker() -> Iterator[Worker]:
-    with warm_worker() as ready:
+def worker(server: Server | None) -> Iterator[Worker]:
+    with started_warm(server, warm_worker()) as ready:
         yield ready
 
 

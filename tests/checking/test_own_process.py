@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import Ddpify
+
+pytestmark = pytest.mark.usefixtures("warm")
 
 
 def test_a_right_script_exits_with_0(folder: Path, ddpify: Ddpify) -> None:

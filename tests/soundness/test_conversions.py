@@ -15,6 +15,7 @@ import pytest
 
 from benchmarks.soundness.kinds import KINDS
 from tests.training_runs import ROOT
+from tests.warm import Server, warm_processes
 
 SCRIPTS = 200
 SEED = 19
@@ -45,18 +46,19 @@ class Found:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
+def found(tmp_path_factory: pytest.TempPathFactory, server: Server | None) -> Found:
     """Tried in a process of its own: it forks, which one that has trained already cannot."""
     path = tmp_path_factory.mktemp("soundness") / "results.json"
     print(f"{SCRIPTS} scripts of seed {SEED}")
     options = [f"--scripts={SCRIPTS}", f"--seed={SEED}", f"--json={path}"]
-    subprocess.run(
-        [sys.executable, "-m", "benchmarks.soundness", *options],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-        timeout=300,
-    )
+    with warm_processes(server):
+        subprocess.run(
+            [sys.executable, "-m", "benchmarks.soundness", *options],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            check=False,
+            timeout=300,
+        )
     rows = json.loads(Path(path).read_text())
     return Found(Counter(row["outcome"] for row in rows), rows)
 

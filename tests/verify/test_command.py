@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import Ddpify
+
+pytestmark = pytest.mark.usefixtures("warm")
 
 
 def test_json_and_report(folder: Path, ddpify: Ddpify) -> None:

@@ -16,6 +16,8 @@ from ddpify.verify.inside.rank import environment
 from ddpify.verify.launch.job import Job
 from tests.conftest import FIXTURES, Ddpify
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 FAKE = Path(__file__).parent / "fake_gpus"
 FEW = torch.cuda.device_count() < 2
 

@@ -9,6 +9,8 @@ import pytest
 
 from ddpify.verify import Kind, Verdict, render, verify
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 TRAIN = """
 import os, torch
 import torch.distributed as dist

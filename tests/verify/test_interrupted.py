@@ -14,6 +14,14 @@ import pytest
 
 PATIENCE = 120.0
 
+# A shell that starts the tests in the background lets them ignore an interrupt.
+NOT_IGNORED = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    " from ddpify.start import main; sys.exit(main(sys.argv[1:]))"
+)
+
+pytestmark = pytest.mark.usefixtures("warm")
+
 
 def wait_for(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + PATIENCE
@@ -39,14 +47,12 @@ def test_nothing_is_left(tmp_path: Path, ended_by: signal.Signals, code: int) ->
     )
     home.mkdir()
     process = subprocess.Popen(
-        [sys.executable, "-m", "ddpify", "verify", str(script), str(script)],
+        [sys.executable, "-c", NOT_IGNORED, "verify", str(script), str(script)],
         cwd=tmp_path,
         env={**os.environ, "TMPDIR": str(home)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A shell that starts the tests in the background lets them ignore it.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     wait_for(lambda: bool(_written(home)) or process.poll() is not None)
     (rank,) = _written(home)

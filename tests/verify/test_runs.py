@@ -12,6 +12,8 @@ from ddpify.errors import DdpifyError
 from ddpify.verify import Kind, What, render, verify
 from ddpify.verify.launch.launcher import Worker
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 
 def listing(folder: Path) -> dict[str, tuple[int, int]]:
     return {

@@ -20,6 +20,7 @@ import torch
 from ddpify.errors import DdpifyError
 from tests.conftest import FIXTURES
 from tests.convert.examples import convert_text
+from tests.warm import Server, warm_processes
 
 IMPORTS = """\
 import argparse, copy, random
@@ -255,15 +256,17 @@ class Jobs:
 
 
 @pytest.fixture(scope="module")
-def jobs() -> Iterator[Jobs]:
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.cut_runs"],
-        cwd=FIXTURES.parent,
-        env={"PYTHONPATH": str(FIXTURES.parent), "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+def jobs(server: Server | None) -> Iterator[Jobs]:
+    with warm_processes(server):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.cut_runs"],
+            cwd=FIXTURES.parent,
+            env={"PYTHONPATH": str(FIXTURES.parent), "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+    with process:
         yield Jobs(process)
 
 
