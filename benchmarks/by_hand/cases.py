@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.by_hand import (
     accumulate_cases,
     batchnorm_cases,
+    distilled_cases,
     masked_cases,
     sampled_cases,
     two_models_cases,
@@ -14,6 +15,7 @@ from benchmarks.by_hand.case import Case
 CASES: dict[str, list[Case]] = {
     "accumulate": accumulate_cases.CASES,
     "batchnorm": batchnorm_cases.CASES,
+    "distilled": distilled_cases.CASES,
     "masked": masked_cases.CASES,
     "sampled": sampled_cases.CASES,
     "two_models": two_models_cases.CASES,

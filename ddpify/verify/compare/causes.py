@@ -60,9 +60,10 @@ SAME_BATCHES = Cause(
     ("DDP106",),
 )
 OWN_BATCHES = Cause(
-    "the rows that enter the model are not the original's: batches are drawn or sliced otherwise",
-    "draw the global batch on every rank alike, from the same seed, and take this rank's slice",
-    ("DDP106", "DDP104", "DDP602"),
+    "the rows that enter the model are not the original's: batches, or noise that is put on them, "
+    "are drawn or sliced otherwise",
+    "draw for the global batch on every rank alike, from the same seed, and take this rank's slice",
+    ("DDP106", "DDP104", "DDP602", "DDP601"),
 )
 SAME_ORDER = Cause(
     "the sampler's order is the same in every pass: set_epoch is not called",
@@ -132,6 +133,17 @@ CHANGED_GRADIENT = Cause(
     "change gradients on all ranks alike",
     ("DDP407",),
 )
+CHANGED_BY_SOME = Cause(
+    "between backward and step, some ranks change gradients that others leave as they are",
+    CHANGED_GRADIENT.remedy,
+    ("DDP407",),
+)
+CHANGED_OTHERWISE = Cause(
+    "between backward and step, gradients are changed otherwise than in the original: clamped, "
+    "scaled, or given noise",
+    "change gradients as the original does, after they are averaged over the ranks",
+    ("DDP422", "DDP407"),
+)
 CONDITIONAL = Cause(
     "an update runs on some ranks only",
     "take it out of the condition on the rank: every rank makes the same updates",
@@ -174,6 +186,18 @@ WEIGHTS = Cause(
     "parts or over valid tokens, or a loss that couples the samples of a batch",
     "weight each rank's loss by its share of the global batch",
     ("DDP408", "DDP412", "DDP413"),
+)
+TARGETS = Cause(
+    "",
+    "take the targets of the very samples that are predicted: the same rows of the same batch",
+    ("DDP106", "DDP104"),
+)
+COMPOSED = Cause(
+    "the losses take the original's predictions and targets, and are weighted, reduced or added up "
+    "otherwise: a mean over uneven parts, over valid tokens or by class weights, a loss that "
+    "couples the samples of a batch, or another reduction, factor or term",
+    WEIGHTS.remedy,
+    WEIGHTS.rules,
 )
 FACTOR = Cause(
     "a factor of the loss differs (accumulation, batch size)",

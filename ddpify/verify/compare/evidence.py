@@ -98,6 +98,11 @@ class Evidence:
             and on a rank.
         types: The optimizer's class by rank, the original's first.
         cleared: Whether the ranks alone clear gradients between backward and step.
+        changed: How many gradients each run changed between backward and step, the original first.
+        changed_early: Whether a rank changed a gradient before it entered a collective.
+        targets: How the losses' targets are not the original's, in words; empty where they are.
+        same_pairs: Whether the losses take the original's predictions with their targets.
+        even: Whether the ranks have equally many rows.
     """
 
     world_size: int
@@ -132,6 +137,11 @@ class Evidence:
     modes: tuple[bool, bool] = (False, False)
     types: list[str] = field(default_factory=list)
     cleared: bool = False
+    changed: list[int] = field(default_factory=list)
+    changed_early: bool = False
+    targets: str = ""
+    same_pairs: bool = False
+    even: bool = False
 
     def name(self, at: int) -> str:
         """The name of parameter ``at``."""
@@ -196,9 +206,9 @@ def _compared(own: Calls, ranks: Sequence[Calls]) -> RowComparison:
     whole = _whole(own, ranks)
     repeated = sum(len(own[at]) for at in whole)
     wanted, *found = (_joined(calls, whole) for calls in (own, *ranks))
-    missing, extra = _unmatched(wanted, [row for rows in found for row in rows])
+    missing, extra = unmatched(wanted, [row for rows in found for row in rows])
     repeats = [row for row in extra if _has(wanted, row)]
-    everywhere = len(ranks) > 1 and all(not any(_unmatched(found[0], rows)) for rows in found[1:])
+    everywhere = len(ranks) > 1 and all(not any(unmatched(found[0], rows)) for rows in found[1:])
     if len(extra) == len(repeats) <= _spare(ranks, whole, several=not everywhere):
         extra = []
     return RowComparison(len(missing), len(extra), len(wanted), everywhere, repeated)
@@ -225,7 +235,7 @@ def _spare(ranks: Sequence[Calls], whole: set[int], *, several: bool) -> int:
 def _begins(calls: Calls, at: int, rows: Sequence[float]) -> bool:
     """Whether a call of a rank starts with these rows."""
     start = calls[at][: len(rows)] if at < len(calls) else ()
-    return len(start) == len(rows) and not any(_unmatched(start, rows))
+    return len(start) == len(rows) and not any(unmatched(start, rows))
 
 
 def _whole(own: Calls, ranks: Sequence[Calls]) -> set[int]:
@@ -233,7 +243,7 @@ def _whole(own: Calls, ranks: Sequence[Calls]) -> set[int]:
     if len(ranks) == 1 or any(len(calls) != len(own) for calls in ranks):
         return set()
     pairs = [zip(own, calls, strict=True) for calls in ranks]
-    same = [[not any(_unmatched(a, b)) for a, b in pair] for pair in pairs]
+    same = [[not any(unmatched(a, b)) for a, b in pair] for pair in pairs]
     whole = {at for at, answers in enumerate(zip(*same, strict=True)) if all(answers)}
     return whole if len(whole) < len(own) else set()
 
@@ -242,7 +252,8 @@ def _joined(calls: Calls, without: set[int]) -> list[float]:
     return [row for at, rows in enumerate(calls) if at not in without for row in rows]
 
 
-def _unmatched(first: Sequence[float], second: Sequence[float]) -> tuple[list[float], list[float]]:
+def unmatched(first: Sequence[float], second: Sequence[float]) -> tuple[list[float], list[float]]:
+    """The numbers of each that the other lacks, up to rounding."""
     a, b = sorted(first), sorted(second)
     i = j = 0
     only_a: list[float] = []

@@ -42,6 +42,13 @@ class Step:
         others: Before the step, each tensor of models that the optimizer does not hold.
         evaluating: The layers that are in evaluation mode.
         kept: Tensors in the script's variables that are there since the step before, at least.
+        carried: Such tensors before the first forward since the step before: shape, fingerprint.
+        arrived: Fingerprint of each gradient as the last backward left it; None where none was.
+        used: Of each gradient handed to the step; empty where none was clipped by PyTorch.
+        changed_early: Whether a gradient was changed before it entered a collective.
+        predictions: One number for each row that PyTorch's losses took.
+        targets: The same of their targets.
+        pairs: One number for each of these rows together with its target.
         cleared: Whether zero_grad was called between the last backward and the step.
         drops: Whether a dropout was active since the step before.
     """
@@ -69,6 +76,13 @@ class Step:
     others: dict[str, Mark] = field(default_factory=dict)
     evaluating: list[str] = field(default_factory=list)
     kept: dict[str, Mark] = field(default_factory=dict)
+    carried: dict[str, tuple[list[int], Mark]] = field(default_factory=dict)
+    arrived: list[Mark | None] = field(default_factory=list)
+    used: list[Mark | None] = field(default_factory=list)
+    changed_early: bool = False
+    predictions: list[float] = field(default_factory=list)
+    targets: list[float] = field(default_factory=list)
+    pairs: list[float] = field(default_factory=list)
     cleared: bool = False
     drops: bool = False
 
@@ -212,7 +226,7 @@ def order_of(own: OptimizerStart, other: OptimizerStart) -> list[int] | None:
 
 def in_order(event: Marked, order: list[int]) -> Marked:
     """``event`` with what it tells of each parameter in another order."""
-    keys = ("params", "grads", "before", "names", "places", "options")
+    keys = ("params", "grads", "arrived", "used", "before", "names", "places", "options")
     lists = {key: getattr(event, key, None) for key in keys}
     moved: dict[str, Any] = {
         key: [values[at] for at in order] for key, values in lists.items() if values

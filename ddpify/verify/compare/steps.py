@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ddpify.verify.compare import differences, models, records, windows
+from ddpify.verify.compare import differences, inputs, models, records, windows
 from ddpify.verify.compare.differences import TOLERANCE
 from ddpify.verify.compare.evidence import (
     Departure,
@@ -92,6 +92,7 @@ class _Comparer:
         self.floor = Floor()
         self.calls: list[dict[str, int]] = []
         self.seen: set[int] = set()
+        self.harmless: set[str] = set()
         self.last = [
             {number: start.params for number, start in starts.items()} for starts in self.starts
         ]
@@ -154,6 +155,8 @@ class _Comparer:
     def _compare_step(self, number: int, own: Step, ranks: list[Step]) -> list[Difference]:
         if window := windows.other(number, own, ranks, self.paths):
             return [window]
+        if self.found.rows is None and (window := windows.shorter(number, own, ranks, self.paths)):
+            return [window]
         if unpaired := differences.pairing(number, own, ranks):
             return [unpaired]
         before = self._befores([own, *ranks])
@@ -215,11 +218,27 @@ class _Comparer:
             first=own.optimizer not in self.seen,
             at=ranks[0].at if ranks else "",
             settings=models.other_setting(mine, first),
-            kept=models.kept(own, ranks, self.floor.largest),
+            kept=self._kept(own, ranks),
             modes=models.modes(own, ranks),
             types=[start.type if start else "" for start in starts],
             cleared=not own.cleared and any(step.cleared for step in ranks),
+            changed=[_changed(step) for step in (own, *ranks)],
+            changed_early=any(step.changed_early for step in ranks),
+            targets=inputs.other_targets(own, ranks),
+            same_pairs=inputs.same_pairs(own, ranks),
+            even=len({sum(map(len, step.rows)) for step in ranks}) == 1,
         )
+
+    def _kept(self, own: Step, ranks: list[Step]) -> str:
+        """A tensor that outlives the steps and is not the original's; empty where none is.
+
+        One that an earlier round made, and that was not the original's before, had no effect then.
+        """
+        limit = self.floor.largest
+        carried = inputs.other_carried(own, ranks, limit)
+        new = next((name for name in carried if name not in self.harmless), "")
+        self.harmless.update(carried)
+        return models.kept(own, ranks, limit) or new
 
     def _counted(self, steps: list[Step]) -> list[dict[str, int]]:
         """What each run called since the last step."""
@@ -242,7 +261,7 @@ class _Comparer:
 
     def _measure(self, own: Step, ranks: list[Step], evidence: Evidence) -> None:
         """Put the departures of gradients, parameters and buffers into ``evidence``."""
-        grads = [given(own.grads), *(given(step.grads) for step in ranks)]
+        grads = [given(marks) for marks in _comparable_gradients([own, *ranks])]
         params = [own.params, *(step.params for step in ranks)]
         buffers = [own.buffers, *self._buffers(own, ranks[:1])]
         beyond, number = self.floor.beyond, own.optimizer
@@ -281,3 +300,17 @@ class _Comparer:
             pairs = zip(names, own.buffers, strict=False)
             found.append([named.get(name, mark) for name, mark in pairs])
         return found
+
+
+def _comparable_gradients(steps: list[Step]) -> list[list[Mark | None]]:
+    """Those that were handed to clipping; or to the step, where not all runs let PyTorch clip."""
+    clipped = [bool(step.clips) for step in steps]
+    if all(clipped) or not any(clipped):
+        return [step.grads for step in steps]
+    return [step.used or step.grads for step in steps]
+
+
+def _changed(step: Step) -> int:
+    """How many gradients were changed between backward and step, or clipping."""
+    pairs = zip(step.arrived, step.grads, strict=False)
+    return sum(before is not None and before != after for before, after in pairs)

@@ -24,6 +24,8 @@ def gradient(evidence: Evidence) -> Cause:
         return causes.CONDITIONAL
     if evidence.cleared:
         return causes.ZEROED_EARLY
+    if found := _changed(evidence):
+        return found
     if evidence.gradients_apart:
         return _apart(evidence)
     if found := _model(evidence):
@@ -35,7 +37,29 @@ def gradient(evidence: Evidence) -> Cause:
     if evidence.kept:
         text = f"{evidence.kept}, which outlives the steps, is not the original's on some rank"
         return replace(causes.KEPT, text=text)
-    return causes.SUSPECTED_BATCH_NORM if evidence.batch_norm else causes.WEIGHTS
+    if evidence.targets:
+        return replace(causes.TARGETS, text=evidence.targets)
+    if evidence.batch_norm:
+        return causes.SUSPECTED_BATCH_NORM
+    return causes.COMPOSED if evidence.same_pairs else causes.WEIGHTS
+
+
+def _changed(evidence: Evidence) -> Cause | None:
+    """Gradients that are changed between backward and step otherwise than in the original.
+
+    A script that averages them itself changes them, too; so the counts of those say little.
+    """
+    own, *ranks = evidence.changed or [0]
+    if any(count != ranks[0] for count in ranks):
+        return causes.CHANGED_BY_SOME
+    if own and evidence.changed_early:
+        return causes.CLIPPED_EARLY
+    if not evidence.wrapped or evidence.gradients_apart or not any((own, *ranks)):
+        return None
+    explained = bool(own) != bool(ranks[0]) or (
+        evidence.loss in ("mean", "equal") and evidence.even
+    )
+    return causes.CHANGED_OTHERWISE if explained else None
 
 
 def _frozen(evidence: Evidence) -> Cause | None:

@@ -44,6 +44,31 @@ def other(
     return Difference(What.STEPS, text, number, rank=rank, cause=cause, at=ranks[rank].at)
 
 
+def shorter(
+    number: int, own: Step, ranks: Sequence[Step], paths: Sequence[Path]
+) -> Difference | None:
+    """A step with another number of samples than the original's, of runs with other numbers of
+    steps, after steps that had the original's samples: a batch is left out, or one too many.
+
+    Args:
+        number: The step.
+        own: The original's.
+        ranks: The ranks'.
+        paths: The records of the original and of the ranks.
+    """
+    rows = compare_rows(own, ranks) if number > 1 else None
+    if rows is None or (not rows.missing and not rows.extra) or rows.missing == rows.extra:
+        return None
+    wanted, *found = (len(_ends(path, own.optimizer)) for path in paths)
+    if wanted == found[0] or any(count != found[0] for count in found):
+        return None
+    text = (
+        f"step {number} has {rows.total - rows.missing + rows.extra} rows, in the original "
+        f"{rows.total}; in all {found[0]} steps, in the original {wanted}"
+    )
+    return Difference(What.STEPS, text, number, cause=causes.STEPS, at=ranks[0].at)
+
+
 def _ends(path: Path, optimizer: int) -> list[int]:
     """After how many backwards the steps of an optimizer come."""
     ends, count = [], 0

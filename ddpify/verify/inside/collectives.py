@@ -52,6 +52,7 @@ class Collectives:
         module_read: Whether the script itself reached through a wrapper, since it was last reset.
         wrapped: Parameters of wrapped models, by id: "averaged", or "frozen" at that time.
         exchanged: Takes the arguments of each collective when it has begun.
+        reducing: Takes each tensor that all ranks are about to reduce.
     """
 
     def __init__(self, emit: Callable[..., None], folder: str) -> None:
@@ -64,6 +65,7 @@ class Collectives:
         self.wrapped: dict[int, str] = {}
         self._averaged: list[torch.nn.Parameter] = []
         self.exchanged: Callable[[Any], None] = lambda values: None
+        self.reducing: Callable[[Any], None] = lambda tensor: None
 
     def install(self) -> None:
         """Hook the functions of torch.distributed and the calls of wrapped models."""
@@ -145,8 +147,10 @@ class Collectives:
                            ranks=dist.get_process_group_ranks(group))  # fmt: skip
             return
         self.note(name, _shape(args), _bytes(args))
-        if name == "all_reduce" and self.synchronised:
-            self._exchanged_again(args)
+        if name == "all_reduce":
+            self.reducing(args[0] if args else kwargs.get("tensor"))
+            if self.synchronised:
+                self._exchanged_again(args)
 
     def _exchanged_again(self, args: Any) -> None:
         """A gradient that the wrapper averages is reduced by the script itself."""

@@ -17,11 +17,14 @@ from ddpify.verify.inside.by_hand import Mark, Parameters, UpdatesByHand
 from ddpify.verify.inside.collectives import Collectives
 from ddpify.verify.inside.fingerprint import fingerprint, is_divided
 from ddpify.verify.inside.forwards import Forwards
+from ddpify.verify.inside.gradients import Gradients
 from ddpify.verify.inside.loaders import Loaders
+from ddpify.verify.inside.loss_inputs import LossInputs
 from ddpify.verify.inside.patching import replace
 from ddpify.verify.inside.randomness import states
+from ddpify.verify.inside.script_tensors import ScriptTensors
 from ddpify.verify.inside.state import state_marks
-from ddpify.verify.inside.survey import Survey, state, survey, tensors
+from ddpify.verify.inside.survey import Survey, state, survey
 from ddpify.verify.launch.job import Job
 
 MAX_LOSSES = 256
@@ -57,6 +60,9 @@ class Steps:
     ) -> None:
         self._emit, self._loaders, self._collectives = emit, loaders, collectives
         self._folder = job.root
+        self._gradients = Gradients()
+        self._loss_inputs = LossInputs(lambda: self._open)
+        self._script_tensors = ScriptTensors(job.root)
         self._limit, self._stop, self._checking = job.steps, job.stop, job.checking
         self.count = 0
         self.stepping: Callable[[], None] = lambda: None
@@ -66,19 +72,18 @@ class Steps:
         self._forwards = Forwards(lambda: self._open, self._called)
         self._surveys: dict[int, Survey] = {}
         self._others: dict[str, Mark] = {}
-        self._tensors: dict[str, torch.Tensor] = {}
-        self._kept_tensors: dict[str, Mark] = {}
         self._started: list[Optimizer] = []
         self._losses: list[list[float]] = []
         self._roots: list[str] = []
         self._backwards: list[int] = []
         self._synchronised: list[bool] = []
         self._clips: list[tuple[float, int]] = []
-        self._clipped: dict[int, Mark] = {}
         self._rates: list[float] = []
         self._cleared = False
         self._dropped = self._zeroed = 0
         self._grads: list[Mark | None] = []
+        self._used: list[Mark | None] = []
+        self._arrived: list[Mark | None] = []
         self._before: list[Mark] | None = None
         self._after: dict[int, list[Mark]] = {}
 
@@ -90,6 +95,10 @@ class Steps:
         for name in ("clip_grad_norm_", "clip_grad_value_"):
             self._watch_clipping(name)
         self._forwards.install()
+        self._gradients.install()
+        self._collectives.reducing = self._gradients.before_collective
+        if not self._checking:
+            self._loss_inputs.install()
 
     def _watch_backward(self) -> None:
         real = torch.autograd.backward
@@ -107,8 +116,10 @@ class Steps:
                 self._collectives.forwards = 0
             real(tensors, *args, **kwargs)
             self._zeroed = self._zero_grads()
+            if self._open and not self._checking:
+                self._gradients.after_backward()
             if self._open and not self._started:
-                self._by_hand.after_backward(self._gradient, self._collectives.caller)
+                self._by_hand.after_backward(self._gradients.unclipped, self._collectives.caller)
 
         replace(torch.autograd, "backward", backward)
 
@@ -116,6 +127,8 @@ class Steps:
         if self.note_update() and self._stop and not self._open:
             raise StopAfterSteps(0)
         self._by_hand.called(module)
+        if not self._forwards.rows and not self._checking:
+            self._script_tensors.before_forward()
 
     def note_update(self) -> bool:
         """Write down an update that the script has made itself as a step; whether there is one."""
@@ -125,12 +138,12 @@ class Steps:
         if id(update.owner) not in self._optimizers:
             self._introduce(update.owner, update.before)
         self._rates, self._grads, self._before = [], update.grads, update.before
+        self._arrived, self._used = [], []
         self._write_step(update.owner, update.at)
         self.count += 1
         return True
 
     def _watch_clipping(self, name: str) -> None:
-        """Clipping hides a gradient's scale: keep the gradient that is handed to it."""
         real = getattr(torch.nn.utils, name)
 
         def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
@@ -138,9 +151,7 @@ class Steps:
             if self._open:
                 limit = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value", 0.0))
                 self._clips.append((float(limit), len(self._losses)))
-                for parameter in given:
-                    if parameter.grad is not None:
-                        self._clipped[id(parameter)] = fingerprint(parameter.grad)
+                self._gradients.before_clipping(given)
             return real(given, *args, **kwargs)
 
         replace(torch.nn.utils, name, clip)
@@ -160,12 +171,15 @@ class Steps:
         if id(optimizer) not in self._optimizers:
             self._introduce(optimizer, [fingerprint(p) for p in _parameters(optimizer)])
         self._rates = [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
-        self._grads = [self._gradient(parameter) for parameter in _parameters(optimizer)]
-        before = [fingerprint(parameter) for parameter in _parameters(optimizer)]
+        parameters = list(_parameters(optimizer))
+        self._grads = [self._gradients.unclipped(parameter) for parameter in parameters]
+        self._arrived = [self._gradients.arrived(parameter) for parameter in parameters]
+        self._used = [self._gradients.used(p) for p in parameters] if self._clips else []
+        before = [fingerprint(parameter) for parameter in parameters]
         self._look_at_others(optimizer)
         self._cleared = bool(self._losses) and self._zero_grads() > self._zeroed
         # Of a divided parameter, other ranks' rows may have changed.
-        divided = any(is_divided(parameter) for parameter in _parameters(optimizer))
+        divided = any(is_divided(parameter) for parameter in parameters)
         unchanged = before == self._after.get(id(optimizer)) and not divided
         self._before = None if unchanged else before
 
@@ -178,22 +192,12 @@ class Steps:
             for name, model in found.others.items()
             for key, tensor in state(model).items()
         }
-        before, self._tensors = self._tensors, tensors(self._folder)
-        self._kept_tensors = {
-            name: fingerprint(tensor)
-            for name, tensor in self._tensors.items()
-            if before.get(name) is tensor
-        }
+        self._script_tensors.before_step()
 
     @staticmethod
     def _zero_grads() -> int:
         """How often gradients were cleared so far."""
         return sum(n for name, n in calls.counted.items() if name.endswith(".zero_grad"))
-
-    def _gradient(self, parameter: torch.Tensor) -> Mark | None:
-        if id(parameter) in self._clipped:
-            return self._clipped[id(parameter)]
-        return None if parameter.grad is None else fingerprint(parameter.grad)
 
     def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         self._started.pop()
@@ -215,6 +219,9 @@ class Steps:
             before=self._before,
             params=params,
             grads=self._grads,
+            arrived=self._arrived,
+            used=self._used,
+            changed_early=self._gradients.changed_early,
             losses=self._losses,
             rows=self._forwards.rows,
             row_size=self._forwards.row_size,
@@ -226,7 +233,11 @@ class Steps:
             clips=self._clips,
             buffers=[fingerprint(buffer) for buffer in self._surveys[number].buffers.values()],
             others=self._others,
-            kept=self._kept_tensors,
+            kept=self._script_tensors.kept,
+            carried=self._script_tensors.carried,
+            predictions=self._loss_inputs.predictions,
+            targets=self._loss_inputs.targets,
+            pairs=self._loss_inputs.pairs,
             evaluating=self._surveys[number].evaluating(),
             cleared=self._cleared,
             drops=dropout.active > self._dropped,
@@ -239,8 +250,9 @@ class Steps:
         )
         if self._checking and isinstance(optimizer, Optimizer):
             self._emit("state", optimizer=number, marks=state_marks(optimizer))
-        self._losses, self._clipped = [], {}
-        self._forwards.reset()
+        self._losses = []
+        for watched in (self._gradients, self._loss_inputs, self._forwards):
+            watched.reset()
         self._backwards, self._roots, self._collectives.module_read = [], [], False
         self._synchronised, self._clips = [], []
         self._dropped = dropout.active

@@ -13,7 +13,6 @@ from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 
 from ddpify.verify.inside.fingerprint import is_divided
 
-MAX_ELEMENTS = 1 << 20
 Setting = bool | int | float | str
 _T = TypeVar("_T")
 
@@ -37,15 +36,9 @@ class Survey:
     others: dict[str, torch.nn.Module] = field(default_factory=dict)
 
     def settings(self) -> dict[str, dict[str, Setting]]:
-        """Numbers, texts and flags that each layer keeps in public attributes."""
+        """Each layer's class, and the numbers, texts and flags in its public attributes."""
         return {
-            name: {
-                key: value
-                for key, value in vars(layer).items()
-                if isinstance(value, (bool, int, float, str))
-                and not key.startswith("_")
-                and key != "training"
-            }
+            name: {**_settings(layer), "class": _class(layer)}
             for name, layer in self.layers.items()
         }
 
@@ -81,10 +74,27 @@ def survey(parameters: list[torch.Tensor], folder: str) -> Survey:
         found.layers |= _apart(found.layers, root.named_modules())
     plain = BatchNorm.forward
     found.batch_norm = any(getattr(type(item), "forward", None) is plain for item in modules)
-    for name, value in _named(folder):
+    for name, value in named(folder):
         if id(value) in others:
             found.others[name] = others.pop(id(value))
     return found
+
+
+def _settings(layer: torch.nn.Module) -> dict[str, Setting]:
+    return {
+        key: value
+        for key, value in vars(layer).items()
+        if isinstance(value, (bool, int, float, str))
+        and not key.startswith("_")
+        and key != "training"
+    }
+
+
+def _class(layer: torch.nn.Module) -> str:
+    """A layer's class, without what makes it one for several ranks."""
+    if isinstance(layer, BatchNorm):
+        return "BatchNorm"
+    return type(layer).__name__.removeprefix("FSDP")
 
 
 def _apart(known: dict[str, _T], named: Iterable[tuple[str, _T]]) -> dict[str, _T]:
@@ -108,21 +118,12 @@ def state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     }
 
 
-def tensors(folder: str) -> dict[str, torch.Tensor]:
-    """Tensors in the script's variables that take no gradient, by name; numbers and large data sets
-    left out."""
-    return {
-        name: value
-        for name, value in _named(folder)
-        if type(value) is torch.Tensor
-        and not value.requires_grad
-        and 1 < value.numel() <= MAX_ELEMENTS
-        and value.is_floating_point()
-    }
+def named(folder: str) -> Iterator[tuple[str, Any]]:
+    """What the script's variables hold, and the attributes of the objects in them.
 
-
-def _named(folder: str) -> Iterator[tuple[str, Any]]:
-    """What the script's variables hold, and the attributes of the objects in them."""
+    Args:
+        folder: The script's folder.
+    """
     frame: Any = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_filename.startswith(folder):
