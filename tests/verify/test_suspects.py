@@ -80,3 +80,25 @@ def test_a_scheduler_that_steps_more_often() -> None:
     more = replace(STEP, rates=[[0.1], [0.2], [0.2]], calls=[once, twice, twice])
     assert suspects.learning_rate(more) is causes.SCHEDULED
     assert suspects.learning_rate(replace(more, calls=[once] * 3)) is causes.OTHER_RATE
+
+
+def test_gradients_that_some_ranks_change_after_the_backward() -> None:
+    some = replace(APART, changed=[1, 1, 0])
+    assert suspects.gradient(some) is causes.CHANGED_BY_SOME
+    early = replace(STEP, wrapped=False, changed=[1, 1, 1])
+    assert suspects.gradient(replace(early, changed_early=True)) is causes.CLIPPED_EARLY
+    assert suspects.gradient(early) is causes.WEIGHTS
+
+
+def test_gradients_that_all_ranks_change_otherwise() -> None:
+    assert suspects.gradient(replace(STEP, changed=[0, 1, 1])) is causes.CHANGED_OTHERWISE
+    alike = replace(STEP, changed=[1, 1, 1], loss="mean")
+    assert suspects.gradient(replace(alike, even=True)) is causes.CHANGED_OTHERWISE
+    assert suspects.gradient(alike) is causes.WEIGHTS
+
+
+def test_what_a_loss_is_computed_from() -> None:
+    assert suspects.gradient(replace(STEP, targets="other targets")).text == "other targets"
+    kept = replace(STEP, targets="other targets", kept="center")
+    assert suspects.gradient(kept).text.startswith("center, which outlives")
+    assert suspects.gradient(replace(STEP, same_pairs=True)) is causes.COMPOSED
