@@ -8,6 +8,7 @@ from benchmarks.by_hand import (
     distilled_cases,
     masked_cases,
     sampled_cases,
+    segmented_cases,
     two_models_cases,
 )
 from benchmarks.by_hand.case import Case
@@ -18,5 +19,6 @@ CASES: dict[str, list[Case]] = {
     "distilled": distilled_cases.CASES,
     "masked": masked_cases.CASES,
     "sampled": sampled_cases.CASES,
+    "segmented": segmented_cases.CASES,
     "two_models": two_models_cases.CASES,
 }
