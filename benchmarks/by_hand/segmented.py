@@ -66,7 +66,7 @@ def main():
             scores = net(x)
             loss = nn.functional.cross_entropy(scores, y, weight) + overlap(scores, y)
             loss.backward()
-            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            nn.utils.clip_grad_norm_(net.parameters(), 0.1)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()

@@ -13,7 +13,7 @@ COUNT = "frequency += summed(torch.bincount(y.flatten(), minlength=CLASSES))\n"
 CROSS = 'nn.functional.cross_entropy(scores, y, weight, reduction="sum")\n'
 LOSS = "            loss = loss * world / summed(weight[y].sum()) + overlap(scores, y)\n"
 OVERLAP = "all_reduce(both) / all_reduce(each)"
-CLIP = "            nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+CLIP = "            nn.utils.clip_grad_norm_(model.parameters(), 0.1)\n"
 STEP = "            optimizer.step()\n"
 ZERO = "            optimizer.zero_grad()\n"
 SCHEDULE = "            schedule.step()\n"
@@ -50,7 +50,7 @@ RIGHT = [
     Case("right: gradients are clipped by hand", (
         (CLIP, "            norm = sum(p.grad.square().sum() for p in net.parameters()).sqrt()\n"
                "            for p in net.parameters():\n"
-               "                p.grad.mul_((1.0 / (norm + 1e-6)).clamp(max=1.0))\n"),)),
+               "                p.grad.mul_((0.1 / (norm + 1e-6)).clamp(max=1.0))\n"),)),
 ]  # fmt: skip
 
 BUGS = [
@@ -107,7 +107,7 @@ BUGS = [
     Case("the head is not in the optimizer", (
         ('[{"params": body, "lr": 0.01}, {"params": head, "lr": 0.05, "weight_decay": 0.0}]',
          '[{"params": body, "lr": 0.01}]'),), words="parameters"),
-    Case("the schedule counts the world", (("EPOCHS * len(train)", "EPOCHS * len(train) // world"),),
+    Case("the schedule counts the world", (("EPOCHS * len(train)", "EPOCHS * len(train) * world"),),
          rules=("DDP418",)),
     Case("the schedule is moved by epoch", (
         (SCHEDULE, ""), (SCORE, "        schedule.step()\n" + SCORE)), words="schedul"),

@@ -90,7 +90,7 @@ def main():
             loss = nn.functional.cross_entropy(scores, y, weight, reduction="sum")
             loss = loss * world / summed(weight[y].sum()) + overlap(scores, y)
             loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            nn.utils.clip_grad_norm_(model.parameters(), 0.1)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()

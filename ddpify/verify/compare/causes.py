@@ -225,7 +225,8 @@ CLIPPED_EARLY = Cause(
     ("DDP422",),
 )
 CLIPPED = Cause(
-    "gradients are clipped otherwise than in the original: not as often, or to another limit",
+    "gradients are clipped otherwise than in the original: not as often, not on all ranks, to "
+    "another limit, or of other parameters",
     "clip where the original does, to the same limit",
     ("DDP422",),
 )

@@ -76,7 +76,7 @@ class Evidence:
         rates: Learning rates by rank, the original's first.
         backwards: Calls of the wrapped model before each backward on rank 0.
         synchronised: Whether each of those backwards averages gradients.
-        clips: Clippings by rank, the original's first: the limit, and the backwards before it.
+        clips: Clippings by rank, the original's first, as their steps have them.
         options: The optimizer's options of each parameter by rank, the original's first.
         calls: Calls of what changes training since the step before, by rank, the original's first.
         loss_ratio: Mean of the ranks' losses by the original's; None where it is none.
@@ -118,7 +118,7 @@ class Evidence:
     rates: list[list[float]] = field(default_factory=list)
     backwards: list[int] = field(default_factory=list)
     synchronised: list[bool] = field(default_factory=list)
-    clips: list[list[list[float]]] = field(default_factory=list)
+    clips: list[list[list[str | float]]] = field(default_factory=list)
     options: list[list[dict[str, float]]] = field(default_factory=list)
     calls: list[dict[str, int]] = field(default_factory=list)
     loss_ratio: float | None = None

@@ -24,6 +24,25 @@ def other_setting(own: OptimizerStart | None, other: OptimizerStart | None) -> s
     return ""
 
 
+def buffers(
+    starts: Sequence[OptimizerStart | None], own: Step, ranks: Sequence[Step]
+) -> list[list[Mark]]:
+    """The ranks' buffers in the original's order; one that they lack counts as the original's.
+
+    Args:
+        starts: Of the original's optimizer, and of each rank's.
+        own: The original's step.
+        ranks: The ranks' steps.
+    """
+    mine, *others = [start.buffers if start else [] for start in starts]
+    found = []
+    for theirs, step in zip(others, ranks, strict=False):
+        named = dict(zip(theirs, step.buffers, strict=False))
+        pairs = zip(mine, own.buffers, strict=False)
+        found.append([named.get(name, mark) for name, mark in pairs])
+    return found
+
+
 def modes(own: Step, ranks: Sequence[Step]) -> tuple[bool, bool]:
     """Whether layers are in evaluation mode in the original alone, and on a rank alone."""
     mine = set(own.evaluating)

@@ -35,7 +35,8 @@ class Step:
         rng: Checksum of each global random state after the step.
         at: The script's line that makes the step.
         synchronised: For each backward, whether the forward before it was outside of ``no_sync``.
-        clips: The limit of each clipping since the step before, and how many backwards it follows.
+        clips: Each clipping since the step before: PyTorch's function, the limit, how many
+            backwards it follows, and the number of parameters.
         roots: The operations that made each loss: factors, and what they were put on.
         calls: Calls so far of what changes training besides the optimizer's step, by name.
         module_read: Whether the script reached through the wrapper since the step before.
@@ -66,7 +67,7 @@ class Step:
     items: list[list[float]]
     forwards: list[int]
     synchronised: list[bool]
-    clips: list[list[float]]
+    clips: list[list[str | float]]
     buffers: list[Mark]
     rng: dict[str, int]
     at: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from ddpify.verify.compare import differences, inputs, models, records, windows
+from ddpify.verify.compare import differences, gradients, inputs, models, records, windows
 from ddpify.verify.compare.differences import TOLERANCE
 from ddpify.verify.compare.evidence import (
     Departure,
@@ -18,7 +19,7 @@ from ddpify.verify.compare.evidence import (
     sizes,
 )
 from ddpify.verify.compare.floor import Floor
-from ddpify.verify.compare.records import Mark, Step, given
+from ddpify.verify.compare.records import Mark, Step
 from ddpify.verify.verdict import Difference, What
 
 LOSS_TOLERANCE = 1e-7
@@ -222,7 +223,7 @@ class _Comparer:
             modes=models.modes(own, ranks),
             types=[start.type if start else "" for start in starts],
             cleared=not own.cleared and any(step.cleared for step in ranks),
-            changed=[_changed(step) for step in (own, *ranks)],
+            changed=[gradients.changed(step) for step in (own, *ranks)],
             changed_early=any(step.changed_early for step in ranks),
             targets=inputs.other_targets(own, ranks),
             same_pairs=inputs.same_pairs(own, ranks),
@@ -261,15 +262,17 @@ class _Comparer:
 
     def _measure(self, own: Step, ranks: list[Step], evidence: Evidence) -> None:
         """Put the departures of gradients, parameters and buffers into ``evidence``."""
-        grads = [given(marks) for marks in _comparable_gradients([own, *ranks])]
+        number = own.optimizer
+        beyond = partial(self.floor.beyond, What.GRADIENT, number)
+        grads = gradients.comparable(own, ranks, beyond)
+        evidence.gradients_apart = beyond(grads[1:], 1)
+        evidence.gradients_off = beyond(grads, 0)
         params = [own.params, *(step.params for step in ranks)]
-        buffers = [own.buffers, *self._buffers(own, ranks[:1])]
-        beyond, number = self.floor.beyond, own.optimizer
-        evidence.gradients_apart = beyond(What.GRADIENT, number, grads[1:], 1)
-        evidence.gradients_off = beyond(What.GRADIENT, number, grads, 0)
-        evidence.parameters_apart = beyond(What.PARAMETER, number, params[1:], 1)
-        evidence.parameters_off = beyond(What.PARAMETER, number, params, 0)
-        off = beyond(What.BUFFER, number, buffers, 0)
+        starts = [starts.get(number) for starts in self.starts[:2]]
+        buffers = [own.buffers, *models.buffers(starts, own, ranks[:1])]
+        evidence.parameters_apart = self.floor.beyond(What.PARAMETER, number, params[1:], 1)
+        evidence.parameters_off = self.floor.beyond(What.PARAMETER, number, params, 0)
+        off = self.floor.beyond(What.BUFFER, number, buffers, 0)
         evidence.buffers_off = [item for item in off if not self._is_correction(item, evidence)]
         for what, marks in (
             (What.GRADIENT, grads),
@@ -288,29 +291,3 @@ class _Comparer:
         """Whether a buffer differs by no more than n / (n - 1) does for other numbers n of rows."""
         named = evidence.buffers[item.at].endswith("running_var")
         return named and item.size <= self.found.correction
-
-    def _buffers(self, own: Step, ranks: list[Step]) -> list[list[Mark]]:
-        """Rank 0's buffers in the original's order; one that it lacks counts as the original's."""
-        mine = self.starts[0].get(own.optimizer)
-        found = []
-        for start, step in zip(self.starts[1:], ranks, strict=False):
-            theirs = start.get(own.optimizer)
-            named = dict(zip(theirs.buffers if theirs else [], step.buffers, strict=False))
-            names = mine.buffers if mine else []
-            pairs = zip(names, own.buffers, strict=False)
-            found.append([named.get(name, mark) for name, mark in pairs])
-        return found
-
-
-def _comparable_gradients(steps: list[Step]) -> list[list[Mark | None]]:
-    """Those that were handed to clipping; or to the step, where not all runs let PyTorch clip."""
-    clipped = [bool(step.clips) for step in steps]
-    if all(clipped) or not any(clipped):
-        return [step.grads for step in steps]
-    return [step.used or step.grads for step in steps]
-
-
-def _changed(step: Step) -> int:
-    """How many gradients were changed between backward and step, or clipping."""
-    pairs = zip(step.arrived, step.grads, strict=False)
-    return sum(before is not None and before != after for before, after in pairs)

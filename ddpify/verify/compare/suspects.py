@@ -190,10 +190,12 @@ def learning_rate(evidence: Evidence) -> Cause:
 
 def parameter(evidence: Evidence) -> Cause:
     """Why parameters differ although gradients and learning rates agree."""
-    if evidence.unequal_calls or evidence.parameters_apart:
+    if evidence.unequal_calls:
         return causes.CONDITIONAL
     if any(clips != evidence.clips[0] for clips in evidence.clips[1:]):
         return causes.CLIPPED
+    if evidence.parameters_apart:
+        return causes.CONDITIONAL
     if any(kind != evidence.types[0] for kind in evidence.types[1:]):
         text = f"the optimizer is {evidence.types[1]}, not {evidence.types[0]}"
         return replace(causes.OPTIMIZER, text=text)

@@ -77,7 +77,7 @@ class Steps:
         self._roots: list[str] = []
         self._backwards: list[int] = []
         self._synchronised: list[bool] = []
-        self._clips: list[tuple[float, int]] = []
+        self._clips: list[tuple[str, float, int, int]] = []
         self._rates: list[float] = []
         self._cleared = False
         self._dropped = self._zeroed = 0
@@ -150,7 +150,7 @@ class Steps:
             given = list(_each(parameters))
             if self._open:
                 limit = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value", 0.0))
-                self._clips.append((float(limit), len(self._losses)))
+                self._clips.append((name, float(limit), len(self._losses), len(given)))
                 self._gradients.before_clipping(given)
             return real(given, *args, **kwargs)
 
