@@ -1,4 +1,4 @@
-"""The same for torchrun: a sampler slices the original's batches; sums are reduced with gradients."""
+"""The same for torchrun: a sampler slices the batches, and sums are reduced with gradients."""
 
 import json
 

@@ -23,7 +23,9 @@ _REAL_DRAWS = (
 
 
 class Place:
-    """Where the training loop is: batches begun, draws made since, and whether draws are real.
+    """Where the training loop is: the latest batch, draws made since, and whether draws are real.
+
+    ``batch`` has the number of the pass over its loader, and the number of the batch in it.
 
     ``watch`` takes the index and the content of each sample that a loader fetches. ``gpus`` says
     whether draws may come from the generators of real GPUs. ``rows`` has the number of rows of each
@@ -36,7 +38,7 @@ class Place:
     def __init__(self) -> None:
         self.looping = False
         self.real = 0
-        self.batch = 0
+        self.batch = (0, 0)
         self.draw = 0
         self.gpus = False
         self.equal_rows = False
@@ -60,7 +62,8 @@ class Place:
         if len(self.rows) < MAX_DRAWS:
             self.rows.append(rows)
             self.seeds.append(generator.initial_seed() if generator is not None else None)
-        return zlib.crc32(f"{self.batch}/{self.draw}".encode())
+        turn, batch = self.batch
+        return zlib.crc32(f"{turn}/{batch}/{self.draw}".encode())
 
     @contextlib.contextmanager
     def drawing(self) -> Iterator[None]:

@@ -64,7 +64,9 @@ class _Told:
 
 
 def _follow_loaders() -> None:
-    """Know where the loop is by the batches that loaders yield."""
+    """Know where the loop is by the batches that loaders yield: by the pass over a loader, and the
+    batch in it. Passes over other loaders, as one rank alone may make them, do not count.
+    """
     iterate = DataLoader.__iter__
     base: Any = loaders._BaseDataLoaderIter
     advance, sample = base.__next__, base._next_index
@@ -74,7 +76,9 @@ def _follow_loaders() -> None:
         return iterate(self)
 
     def following(self: Any) -> Any:
-        PLACE.batch, PLACE.draw = PLACE.batch + 1, 0
+        self.ddpify_batch = getattr(self, "ddpify_batch", 0) + 1
+        _, turn = getattr(self, "ddpify_place", (0, 0))
+        PLACE.batch, PLACE.draw = (turn, self.ddpify_batch), 0
         return advance(self)
 
     def sampling(self: Any) -> Any:
