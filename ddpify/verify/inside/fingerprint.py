@@ -13,8 +13,12 @@ CHUNK = 1 << 20
 MAX_KEYS = 20_000
 
 
+_UNSEEN = torch._C.DisableTorchFunction
+"""Within it, what is computed passes by the modes that follow the script's own tensors."""
+
+
 @functools.lru_cache(maxsize=2)
-def _directions(device: torch.device) -> torch.Tensor:
+def directions(device: torch.device) -> torch.Tensor:
     """Fixed pseudo-random values of about unit variance, shape (CHUNK,), float64."""
     at = torch.arange(1, CHUNK + 1, dtype=torch.float64, device=device)
     return torch.sin(at * at * 0.7310585786 + at * 1.6180339887) * math.sqrt(2.0)
@@ -40,7 +44,7 @@ def fingerprint(tensor: torch.Tensor) -> tuple[float, float]:
     a divided tensor, this rank's rows alone, in their place in the whole: the squares of the
     ranks' norms, and their projections, add up to those of the whole.
     """
-    with torch.no_grad():
+    with torch.no_grad(), _UNSEEN():
         flat = local(tensor).reshape(-1)
         at, end = _first_element(tensor), 0
         squares, projection = 0.0, 0.0
@@ -48,7 +52,7 @@ def fingerprint(tensor: torch.Tensor) -> tuple[float, float]:
             number, inside = divmod(at + end, CHUNK)
             part = flat[end : end + CHUNK - inside].to(torch.float64)
             squares += float(part @ part)
-            along = _directions(part.device)[inside : inside + part.numel()]
+            along = directions(part.device)[inside : inside + part.numel()]
             projection += math.cos(number) * float(part @ along)
             end += part.numel()
     return math.sqrt(squares), projection
@@ -69,9 +73,9 @@ def rows(tensor: torch.Tensor) -> list[float]:
     """One number per row (index of dim 0) of ``tensor``: its projection on a fixed direction."""
     if not tensor.numel():
         return [0.0] * tensor.shape[0]
-    with torch.no_grad():
+    with torch.no_grad(), _UNSEEN():
         flat = local(tensor).reshape(tensor.shape[0], -1)[:, :CHUNK].to(torch.float64)
-        values: list[float] = (flat @ _directions(flat.device)[: flat.shape[1]]).tolist()
+        values: list[float] = (flat @ directions(flat.device)[: flat.shape[1]]).tolist()
     return values
 
 
@@ -79,10 +83,11 @@ def row(tensor: torch.Tensor) -> float:
     """One number for a whole sample: its projection on a fixed direction."""
     if not tensor.numel():
         return 0.0
-    flat = local(tensor).reshape(-1)[:CHUNK]
-    if flat.is_complex():
-        flat = torch.view_as_real(flat).reshape(-1)[:CHUNK]
-    return float(flat.to(torch.float64) @ _directions(flat.device)[: flat.numel()])
+    with _UNSEEN():
+        flat = local(tensor).reshape(-1)[:CHUNK]
+        if flat.is_complex():
+            flat = torch.view_as_real(flat).reshape(-1)[:CHUNK]
+        return float(flat.to(torch.float64) @ directions(flat.device)[: flat.numel()])
 
 
 def tree(value: Any) -> dict[str, Any]:

@@ -69,6 +69,8 @@ def _import_torch(preload: list[str]) -> str:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     importlib.import_module("ddpify.verify.inside.rank")
+    fingerprint = importlib.import_module("ddpify.verify.inside.fingerprint")
+    fingerprint.directions(torch.device("cpu"))  # once, not in every rank
     share_with_forks()
     return str(torch.__version__)
 
