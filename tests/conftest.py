@@ -18,10 +18,20 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"
+LONGEST = (
+    "test_running.py",
+    "test_planted_in_fixture.py",
+    "test_fixtures.py",
+    "test_known_forms.py",
+    "test_conversions.py",
+    "test_planted.py",
+)
+"""Files that begin first: the last file to begin decides when the last worker ends."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep bytecode also where Python is told not to: starting ``ddpify`` takes a third with it."""
+    config.option.loadscopereorder = False  # xdist would begin with the files of most tests
     if not hasattr(config, "workerinput"):
         for package in ("ddpify", "codemods"):
             compileall.compile_dir(ROOT / package, quiet=2)
@@ -71,7 +81,8 @@ def trial() -> Iterator[Trial]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let tests with torchrun be warm, but for those that are marked as cold."""
+    """Begin with the longest files; tests with torchrun are warm, if they are not marked cold."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
     for item in items:
         marker = item.get_closest_marker("torchrun")
         if marker and not marker.kwargs.get("cold"):

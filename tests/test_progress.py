@@ -50,7 +50,7 @@ def _piece(reading: int) -> bytes:
 
 @pytest.mark.parametrize("unit", COMMANDS)
 def test_long_work(unit: str, tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(program(400))
+    (tmp_path / "train.py").write_text(program(60))
     assert f"ddpify: {unit} " in said(tmp_path, *COMMANDS[unit], terminal=True, at_once=True)
     assert f"ddpify: {unit} " not in said(tmp_path, *COMMANDS[unit], terminal=False, at_once=True)
 

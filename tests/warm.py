@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 SUPPORTED = sys.platform == "linux" and hasattr(os, "pidfd_open")
 ROOT = Path(__file__).parents[1]
@@ -47,6 +47,7 @@ _execute = _popen._execute_child
 _parameters = inspect.signature(_execute)
 _util: Any = multiprocessing.util
 _spawn = _util.spawnv_passfds
+_execve = os.execve
 _server: Server | None = None
 
 
@@ -57,6 +58,7 @@ class Call:
     Attributes:
         words: The command line after the interpreter, without its options.
         options: Those, as the variables that stand for them.
+        network: The network namespace that ``ip netns exec`` names; empty for the caller's.
         environment: All variables.
         folder: The working folder.
         passed: Descriptors that it has, besides the standard three.
@@ -66,6 +68,7 @@ class Call:
 
     words: list[str]
     options: list[str]
+    network: str
     environment: dict[str, str]
     folder: str
     passed: list[int]
@@ -151,6 +154,7 @@ def use(server: Server | None) -> None:
     _server = server
     _popen._execute_child = _start if server else _execute
     _util.spawnv_passfds = _start_spawned if server else _spawn
+    os.execve = _replace if server else _execve  # type: ignore[assignment]
 
 
 def _start(popen: Any, *given: Any) -> None:
@@ -193,12 +197,27 @@ def _start_spawned(path: bytes, arguments: Sequence[Any], passed: Sequence[int])
     return int(_spawn(path, arguments, passed))
 
 
-def _split(words: list[str]) -> tuple[list[str], list[str]] | None:
-    """The words after the interpreter, and the variables for its options."""
+def _replace(path: str, arguments: list[str], environment: Mapping[str, str]) -> NoReturn:
+    """``os.execve``, by the server where it can: this process stays until its successor ends."""
+    split = _split(arguments)
+    if _server and split:
+        call = Call(*split, dict(environment), os.getcwd(), [])
+        if _server.serves(call):
+            _, status = os.waitpid(_server.fork(call, [0, 1, 2]), 0)
+            code = os.waitstatus_to_exitcode(status)
+            os._exit(code if code >= 0 else 128 - code)
+    _execve(path, arguments, environment)
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str], str] | None:
+    """The words after the interpreter, the variables for its options, and its network."""
+    network = ""
+    if words[:3] == ["ip", "netns", "exec"]:
+        network, words = words[3], words[4:]
     if words[0] != sys.executable:
         return None
     rest, options = words[1:], []
     while rest and rest[0] in _OPTIONS:
         options.append(_OPTIONS[rest.pop(0)])
     plain = rest and (rest[0] in ("-c", "-m") or rest[0].endswith(".py"))
-    return (rest, options) if plain else None
+    return (rest, options, network) if plain else None

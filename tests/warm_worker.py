@@ -34,6 +34,7 @@ PRELOADED = (
 LARGEST = 1 << 20
 
 _CLONE_NUMBER = {"x86_64": 56, "aarch64": 220}
+_NETWORK = 0x40000000
 _PARENT, _CHILD_CLEARTID, _CHILD_SETTID = 0x8000, 0x200000, 0x1000000
 
 _interpreters_path: list[str] = []
@@ -91,6 +92,8 @@ def _become(call: warm.Call, descriptors: list[int]) -> NoReturn:
             os.setsid()
         elif call.group != -1:
             os.setpgid(0, call.group)
+        if call.network:
+            _enter(call.network)
         own = _serve_own_children()
         _install(descriptors, [0, 1, 2, *call.passed], own)
         os.environ.clear()
@@ -100,6 +103,14 @@ def _become(call: warm.Call, descriptors: list[int]) -> NoReturn:
         _run(call.words)
     finally:
         os._exit(120)
+
+
+def _enter(network: str) -> None:
+    """Go into a network namespace."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open(f"/run/netns/{network}") as namespace:
+        if libc.setns(namespace.fileno(), _NETWORK):
+            raise OSError(ctypes.get_errno(), "setns")
 
 
 def _serve_own_children() -> socket.socket:

@@ -160,7 +160,8 @@ def _all_backwards() -> Any:
 
 
 def test_every_kind_of_backward_gives_the_gradients_of_one_process() -> None:
-    expected = assert_same(_all_backwards)
+    # Three ranks have parts of different sizes.
+    expected = assert_same(_all_backwards, sizes=(3,))
     distinct = {str(state["first.0.weight"]) for state in expected.values()}
     assert len(distinct) >= 6
 

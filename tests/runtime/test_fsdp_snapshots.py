@@ -29,8 +29,11 @@ class Average:
 
 
 def _train(folder: Path, strategy: str, stop: int | None) -> Any:
-    """Two epochs with the optimizer's step after each second batch; None where that stops."""
-    take_snapshots(Snapshots(folder, 1, 600))
+    """Two epochs with the optimizer's step after each second batch; None where that stops.
+
+    Only one that stops takes snapshots.
+    """
+    take_snapshots(Snapshots(folder, 1 if stop else 1000, 600))
     torch.manual_seed(4)
     model = dd.wrap(NoNorm(), strategy=strategy)
     adam = torch.optim.Adam(model.parameters(), lr=0.01)

@@ -17,7 +17,7 @@ from benchmarks.soundness.kinds import KINDS
 from tests.training_runs import ROOT
 from tests.warm import Server, warm_processes
 
-SCRIPTS = 200
+SCRIPTS = 130
 SEED = 19
 
 # Upper bounds of what is measured of the converter as it is, not what is wanted: that is none
