@@ -4,8 +4,9 @@
 
 FOLDER holds a checkout of each repository of the table at its commit, as ``owner+name``. A row
 without ``search`` puts its line before the line that it names; any other replaces a part of that
-line. A row with an ``entry`` is linted with that script, which starts what the file holds. A
-repository has copies, since some pitfalls hide others. A pitfall is found if one of its
+line. A row with an ``entry`` is linted with that script, which starts what the file holds. A row
+without rules is a part of the pitfall in the row before or after it, and not counted. A repository
+has copies, since some pitfalls hide others. A pitfall is found if one of its
 rules has a finding at the planted line or near it, or anywhere in the file if that rule has none in
 the file as it is.
 """
@@ -74,7 +75,8 @@ def _read() -> list[Plant]:
     with TABLE.open(newline="") as table:
         return [
             Plant(row["repository"], row["copy"], row["file"], int(row["line"]), row["search"],
-                  row["replace"], frozenset(row["rules"].split("|")), row["pitfall"], row["entry"])
+                  row["replace"], frozenset(row["rules"].split("|")) - {""}, row["pitfall"],
+                  row["entry"])
             for row in csv.DictReader(table)
         ]  # fmt: skip
 
@@ -89,7 +91,8 @@ def _try(source: Path, plants: list[Plant]) -> list[tuple[Plant, set[str]]]:
         for plant in sorted(plants, key=lambda one: -one.line):
             _plant(copy / plant.file, plant)
         after = _lint(copy, files)
-    return [(plant, _about(plant, plants, before, after)) for plant in plants]
+    counted = [plant for plant in plants if plant.rules]
+    return [(plant, _about(plant, plants, before, after)) for plant in counted]
 
 
 @cache
