@@ -19,6 +19,20 @@ for x, y in loader:
         continue
 ```
 
+A function that makes one step goes on where it returns.
+```python
+def train_step(x, y):
+    try:
+        criterion(model(x), y).backward()
+        optimizer.step()
+    except RuntimeError as error:
+        if "out of memory" in str(error):
+            return None
+        raise
+for x, y in loader:
+    train_step(x, y)
+```
+
 ## Use instead
 ```python
 for epoch in range(epochs):
@@ -84,7 +98,7 @@ def check(script: Script) -> Iterator[Finding]:
         sure = Confidence.LIKELY if _averages(script, loops[0]) else Confidence.POSSIBLE
         for handler in attempt.handlers:
             skips = trains or any(isinstance(one, cst.Continue) for one in walk(handler.body))
-            if skips and _catches(handler) and not _stops(script, handler):
+            if skips and _catches(handler) and not _stops(script, attempt, handler):
                 yield Finding(
                     handler,
                     "a rank that fails here goes on alone: the others wait for its gradients",
@@ -130,13 +144,14 @@ def _catches(handler: cst.ExceptHandler) -> bool:
     return any(dotted(kind) in _CAUGHT for kind in kinds)
 
 
-def _stops(script: Script, handler: cst.ExceptHandler) -> bool:
-    """Whether the handler raises, ends the process or leaves on every path, or agrees with the
-    others.
+def _stops(script: Script, attempt: cst.Try, handler: cst.ExceptHandler) -> bool:
+    """Whether the handler raises, ends the process or leaves the training on every path, or agrees
+    with the others.
     """
     if script.collectives(handler.body):
         return True
-    goes_on = any(isinstance(one, cst.Continue) for one in walk(handler.body))
+    on = (cst.Continue,) if script.structure.loops(attempt) else (cst.Continue, cst.Return)
+    goes_on = any(isinstance(one, on) for one in walk(handler.body))
     return not goes_on and _ends(script, statements(handler.body))
 
 
