@@ -1,6 +1,8 @@
-"""Learning rates that are set by the number of processes."""
+"""Learning rates: where they are written, and whether by the number of processes."""
 
 from __future__ import annotations
+
+import libcst as cst
 
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.syntax import argument
@@ -16,3 +18,15 @@ def rate_knows_ranks(script: Script) -> bool:
         if rate and script.flow.sources(rate.value, script.owners[call]) & COUNTS:
             return True
     return False
+
+
+def is_rate(target: cst.BaseExpression) -> bool:
+    """``group["lr"]``."""
+    if not isinstance(target, cst.Subscript) or len(target.slice) != 1:
+        return False
+    part = target.slice[0].slice
+    return (
+        isinstance(part, cst.Index)
+        and isinstance(part.value, cst.SimpleString)
+        and part.value.evaluated_value == "lr"
+    )

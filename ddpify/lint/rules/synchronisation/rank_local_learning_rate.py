@@ -63,6 +63,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.rates import is_rate
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.unsharded_totals import is_own
 from ddpify.understanding.structure import walk
@@ -96,7 +97,7 @@ def check(script: Script) -> Iterator[Finding]:
             yield Finding(given.value, text.format(script.code(given.value, 40)))
     for assign in script.structure.all(cst.Assign, cst.AugAssign):
         target = assign.targets[0].target if isinstance(assign, cst.Assign) else assign.target
-        if _is_rate(target) and (
+        if is_rate(target) and (
             _is_own_but_for_group(script, target, assign.value)
             or (script.wraps and script.labels(assign.value) & ANY_RANK)
         ):
@@ -118,15 +119,3 @@ def _is_own_but_for_group(
         and not any(isinstance(x, cst.Name) and x.value == group for x in walk(one))
     ]
     return is_own(script, node) and any(is_own(script, one) for one in parts)
-
-
-def _is_rate(target: cst.BaseExpression) -> bool:
-    """``group["lr"]``."""
-    if not isinstance(target, cst.Subscript) or len(target.slice) != 1:
-        return False
-    part = target.slice[0].slice
-    return (
-        isinstance(part, cst.Index)
-        and isinstance(part.value, cst.SimpleString)
-        and part.value.evaluated_value == "lr"
-    )

@@ -1,8 +1,9 @@
 """The length of a schedule is that of one process.
 
 ## What it does
-Looks for `total_steps`, `T_max` and `steps_per_epoch` computed from `len(dataset)` when the loop
-that steps the schedule goes over a loader that is split among the ranks.
+Looks for schedules whose length is computed from `len(dataset)`, or from a loader of all of the
+data, when the loop that steps them goes over a loader that is split among the ranks. A rate that
+is written into the optimizer's groups by hand is such a schedule, too.
 
 ## Why is this bad
 A rank makes an Nth of these steps: warm-up takes N times too long and the rate never comes down,
@@ -16,6 +17,15 @@ for x, y in loader:
     criterion(model(x), y).backward()
     optimizer.step()
     schedule.step()
+```
+
+```python
+total = epochs * len(dataset) // 32
+for i, (x, y) in enumerate(loader):
+    for group in optimizer.param_groups:
+        group["lr"] = 0.1 * (1 - i / total)
+    criterion(model(x), y).backward()
+    optimizer.step()
 ```
 
 ## Use instead
@@ -49,14 +59,14 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.rates import is_rate
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.taint.dependencies import Dependency
-from ddpify.understanding.taint.locations import Location
-from ddpify.understanding.taint.sources import LENGTH, WORLD
-from ddpify.understanding.values import UNKNOWN
+from ddpify.lint.scripts.whole_lengths import WholeLengths
+from ddpify.understanding.structure import Structure, walk
+from ddpify.understanding.values import Function
 
 _SCHEDULES = ("torch.optim.lr_scheduler.",)
-_LENGTHS = ("total_steps", "steps_per_epoch", "T_max", "T_0", "total_iters", "num_training_steps")
+_OF_PACKAGES = ("transformers.", "diffusers.optimization.", "timm.scheduler.")
 
 
 @rule(
@@ -70,42 +80,59 @@ def check(script: Script) -> Iterator[Finding]:
     """Schedules whose length counts all of the data."""
     if script.has_runtime:
         return  # it takes the steps of one process
-    for call in script.calls(*_SCHEDULES):
-        for one in script.arguments(call, *_LENGTHS):
-            if _counts_everything(script, one.value) and _stepped_per_batch(script, call):
+    lengths = WholeLengths(script)
+    reported: set[cst.CSTNode] = set()
+    for place, told in _schedules(script):
+        for counted in lengths.within(told):
+            here = place is not None and script.owners.get(place.value) is script.module
+            at = place if here and place is not None else counted
+            if (here or script.owners.get(at) is script.module) and at not in reported:
+                reported.add(at)
                 yield Finding(
-                    one,
-                    f"{script.code(one.value, 40)} counts the steps of one process; with N ranks"
+                    at,
+                    f"{script.code(at, 40)} counts the steps of one process; with N ranks"
                     " each makes an Nth of them",
                 )
 
 
-def _counts_everything(script: Script, node: cst.BaseExpression) -> bool:
-    if WORLD in script.flow.sources(node, script.module):
-        return False
-    return any(_is_data(script, one) for one in _deep(script, node))
+def _schedules(script: Script) -> Iterator[tuple[cst.Arg | None, cst.BaseExpression]]:
+    """What tells a schedule of batches how long it is, with the argument of a package's call."""
+    for call in script.calls(*_SCHEDULES, *_OF_PACKAGES, everywhere=True):
+        if _is_schedule(script, call) and _stepped_per_batch(script, call):
+            for given in call.args:
+                for told in _read(script, given.value):
+                    yield (given if told is given.value else None), told
+    for structure in script.structures.values():
+        for value in _rates(structure):
+            if _is_in_batches(script, value):
+                yield None, value
 
 
-def _deep(script: Script, node: cst.BaseExpression) -> Iterator[Dependency]:
-    """All that an expression is made from, through names."""
-    todo, seen = list(script.flow.made_of.of(node, script.module)), set[Location]()
-    while todo:
-        one = todo.pop()
-        yield one
-        if one.location is not None and one.location not in seen:
-            seen.add(one.location)
-            todo += [d for m in script.flow.edges if one.location in m.targets for d in m.source]
+def _is_schedule(script: Script, call: cst.Call) -> bool:
+    names = script.names(call.func)
+    return any(name.startswith(_SCHEDULES) or "schedule" in name.lower() for name in names)
 
 
-def _is_data(script: Script, one: Dependency) -> bool:
-    """``len()`` of the data set of a loader that is split."""
-    if one.label != LENGTH or one.node is None:
-        return False
-    held = script.value(one.node).atoms
-    sharded = [x for x in script.training_loaders if script.is_sharded(x)]
-    if isinstance(one.node, cst.Attribute) and one.node.attr.value == "dataset":
-        return any(loader in sharded for loader in script.loaders_in(one.node.value))
-    return any(a in x.arguments.get("dataset", UNKNOWN).atoms for x in sharded for a in held)
+def _read(script: Script, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """An argument; of a function that gives a factor for a step, what it returns."""
+    functions = [one.node for one in script.value(node).atoms if isinstance(one, Function)]
+    if isinstance(node, cst.Lambda):
+        functions = [node]
+    for one in functions:
+        if isinstance(one, cst.Lambda):
+            yield one.body
+        else:
+            returns = (x.value for x in walk(one.body) if isinstance(x, cst.Return))
+            yield from (value for value in returns if value is not None)
+    if not functions:
+        yield node
+
+
+def _rates(structure: Structure) -> Iterator[cst.BaseExpression]:
+    """What ``group["lr"]`` is set to."""
+    for assign in structure.all(cst.Assign):
+        if any(is_rate(one.target) for one in assign.targets):
+            yield assign.value
 
 
 def _stepped_per_batch(script: Script, call: cst.Call) -> bool:
@@ -113,10 +140,13 @@ def _stepped_per_batch(script: Script, call: cst.Call) -> bool:
     made = set(script.instances(call))
     for step in script.method_calls("step", everywhere=True):
         assert isinstance(step.func, cst.Attribute)
-        if made & set(script.instances(step.func.value)):
-            for loop in script.structure_of(step).loops(step):
-                if isinstance(loop, cst.For) and any(
-                    map(script.is_sharded, script.loaders_in(loop.iter))
-                ):
-                    return True
+        if made & set(script.instances(step.func.value)) and _is_in_batches(script, step):
+            return True
     return False
+
+
+def _is_in_batches(script: Script, node: cst.CSTNode) -> bool:
+    return any(
+        isinstance(loop, cst.For) and any(map(script.is_sharded, script.loaders_in(loop.iter)))
+        for loop in script.control.around(node)
+    )

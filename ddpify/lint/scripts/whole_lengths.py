@@ -1,0 +1,86 @@
+"""Which numbers count the batches of all of the data, where each rank goes through its part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from ddpify.lint.scripts.script import Script
+from ddpify.understanding.syntax import argument
+from ddpify.understanding.taint.dependencies import Dependency
+from ddpify.understanding.taint.locations import Location
+from ddpify.understanding.taint.sources import DEVICES, LENGTH, WORLD
+from ddpify.understanding.values import UNKNOWN, Instance
+
+_COUNTS = frozenset({WORLD, DEVICES})
+
+
+class WholeLengths:
+    """The lengths of data sets that are split, and of loaders of all that is in them."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+
+    def within(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """What is counted, where it goes into an expression and no number of ranks with it."""
+        module = self.script.owners.get(node, self.script.module)
+        todo, seen = [*self.script.flow.made_of.of(node, module)], set[Location]()
+        if any(one.label == LENGTH for one in todo) and self._knows_ranks(node):
+            return
+        while todo:
+            one = todo.pop()
+            todo += one.given or ()
+            if self._counts_all(one):
+                assert isinstance(one.node, cst.BaseExpression)
+                yield one.node
+            if one.location is None or one.location in seen:
+                continue
+            seen.add(one.location)
+            for edge in self.script.flow.edges_into({one.location}):
+                if edge.value is None or not self._knows_ranks(edge.value):
+                    todo += edge.source
+
+    def _knows_ranks(self, node: cst.BaseExpression) -> bool:
+        module = self.script.owners.get(node, self.script.module)
+        return bool(self.script.flow.sources(node, module) & _COUNTS)
+
+    def _counts_all(self, one: Dependency) -> bool:
+        if one.label != LENGTH or not isinstance(one.node, cst.BaseExpression):
+            return False
+        if isinstance(one.node, cst.Attribute) and one.node.attr.value == "dataset":
+            return any(x in self._sharded for x in self.script.loaders_in(one.node.value))
+        held = self.script.value(one.node).atoms
+        loaders = [x for x in self.script.loaders_in(one.node) if x in held]
+        if loaders:
+            return all(map(self._is_of_all, loaders))
+        return any(atom in self._split for atom in held)
+
+    def _is_of_all(self, loader: Instance) -> bool:
+        """Whether a loader gives all of a data set that another one splits."""
+        held = loader.arguments.get("dataset", UNKNOWN).atoms
+        return not self.script.may_be_sharded(loader) and any(one in self._split for one in held)
+
+    @cached_property
+    def _split(self) -> set[object]:
+        return {
+            one
+            for loader in self._sharded
+            for one in loader.arguments.get("dataset", UNKNOWN).atoms
+        }
+
+    @cached_property
+    def _sharded(self) -> list[Instance]:
+        """The loaders of the training that are split, each with batches of the size it was told."""
+        return [
+            one
+            for one in self.script.training_loaders
+            if self.script.is_sharded(one) and not self._divides_batches(one)
+        ]
+
+    def _divides_batches(self, loader: Instance) -> bool:
+        """``batch_size=total // world_size``: the batches of one process are as many."""
+        call = loader.site
+        given = argument(call, "batch_size", 1) if isinstance(call, cst.Call) else None
+        return given is not None and self._knows_ranks(given.value)
