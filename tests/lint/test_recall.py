@@ -255,6 +255,32 @@ for epoch in range(epochs):
         trainer.flow.loss(x, y).backward()
         optimizer.step()
 """
+LEFT_OUT = """
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        if {test}:
+            continue
+        criterion(model(x), y).backward()
+        optimizer.step()
+"""
+RATE = """
+class Warmup:
+    def __init__(self, optimizer, total):
+        self.optimizer, self.total, self.step_number = optimizer, total, 0
+    def step(self):
+        self.step_number += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = 0.1 * world_size * min(1, self.step_number / self.total)
+
+schedule = Warmup(optimizer, len(dataset) // 32)
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+        schedule.step()
+"""
 SUM = "        total += loss.item()\n"
 WHOLE = "        dist.all_reduce(loss)\n"
 TOLD = "loader.sampler.set_epoch(epoch)"
@@ -277,6 +303,13 @@ PAIRS = {
     ),
     "what is appended": Pair("DDP402", APPENDS, "one.sum() > 0", "epoch > 0"),
     "no batch at all": Pair("DDP402", NO_BATCH, "batch is None", "epoch is None"),
+    "labels, asked for -1": Pair(
+        "DDP402", LEFT_OUT.format(test="(y != -1).any()"), "(y != -1).any()", "epoch != -1"
+    ),
+    "as many as labels differ": Pair(
+        "DDP402", LEFT_OUT.format(test="y.unique().numel() < 2"), "y.unique()", "y"
+    ),
+    "a schedule by hand": Pair("DDP418", RATE, "len(dataset) // 32", "len(loader)"),
     "a way out for rank 0": Pair("DDP402", STOPPED_BY_ONE, "rank == 0 and stopping", "stopping"),
     "a mean so far": Pair(
         "DDP405", MEAN_SO_FAR, "        mean =", "        dist.all_reduce(loss)\n        mean ="

@@ -9,11 +9,16 @@ import libcst as cst
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.unsharded_totals import is_own
 from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.flow_edges import FlowEdge
 from ddpify.understanding.taint.reaching_definitions import reaching_definition
 
 _DISPLAYS = (cst.List, cst.ListComp, cst.Dict, cst.DictComp, cst.Set, cst.SetComp)
 _SIZES = frozenset({"shape", "size", "numel", "nelement"})
+# How many there are in what these give, their arguments' numbers say.
+_BY_NUMBERS = frozenset(
+    "argwhere flatnonzero masked_select nonzero unique unique_consecutive set Counter".split()
+)
 
 
 def counts_picked(script: Script, test: cst.BaseExpression) -> bool:
@@ -92,7 +97,9 @@ def _adds_some(script: Script, edge: FlowEdge) -> bool:
 
 
 def _picks(script: Script, node: cst.BaseExpression) -> bool:
-    """``[x for x in batch if ...]``, ``rows[mask]`` by a mask of the rank's own."""
+    """``[x for x in batch if ...]``, ``rows[mask]`` by a mask of the rank's own, ``y.unique()``."""
+    if isinstance(node, cst.Call):
+        return code_of(node.func).rsplit(".", 1)[-1] in _BY_NUMBERS and is_own(script, node)
     if isinstance(node, cst.ListComp):
         return any(is_own(script, one.test) for one in node.for_in.ifs)
     if not isinstance(node, cst.Subscript) or len(node.slice) != 1:

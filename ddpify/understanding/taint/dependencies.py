@@ -129,7 +129,7 @@ class Dependencies:
             yield from self._call(node, module, pure)
         elif isinstance(node, (cst.Lambda, cst.FunctionDef)) or _is_alike(node):
             return
-        elif isinstance(node, cst.FormattedString):
+        elif isinstance(node, cst.FormattedString) or _asks_for_ranks(node):
             for child in children(node):
                 yield from self._depend(child, module, False)
         elif isinstance(node, cst.Subscript):
@@ -366,8 +366,13 @@ def _of_library(held: Value, node: cst.CSTNode) -> Iterator[Dependency]:
 def _is_alike(node: cst.CSTNode) -> bool:
     """Whether a comparison has the same answer on all ranks, whatever is compared."""
     return isinstance(node, cst.Comparison) and (
-        sources.asks_whether_distributed(node) or sources.asks_for_an_entry(node)
+        sources.asks_for_identity(node) or sources.asks_for_an_entry(node)
     )
+
+
+def _asks_for_ranks(node: cst.CSTNode) -> bool:
+    """``rank != -1`` tells nothing of the rank; ``labels != -1`` is another one on each."""
+    return isinstance(node, cst.Comparison) and sources.asks_whether_distributed(node)
 
 
 def constant_key(node: cst.BaseExpression) -> str | None:

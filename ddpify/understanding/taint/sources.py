@@ -147,14 +147,20 @@ def asks_whether_distributed(node: cst.Comparison) -> bool:
     """``rank != -1``, ``local_rank >= 0``, ``x is None``: the same answer on every rank."""
     if len(node.comparisons) != 1:
         return False
-    target = node.comparisons[0]
-    if isinstance(target.operator, (cst.Is, cst.IsNot)):
+    if asks_for_identity(node):
         return True
+    target = node.comparisons[0]
     bounds = {_number(node.left), _number(target.comparator)}
     if -1 in bounds:
         return True
     side = _number(target.comparator)
     return side == 0 and isinstance(target.operator, (cst.GreaterThanEqual, cst.LessThan))
+
+
+def asks_for_identity(node: cst.Comparison) -> bool:
+    """``x is None``: which of the two there is depends on what was asked for, not on numbers."""
+    operators = [one.operator for one in node.comparisons]
+    return len(operators) == 1 and isinstance(operators[0], (cst.Is, cst.IsNot))
 
 
 def asks_for_an_entry(node: cst.Comparison) -> bool:
