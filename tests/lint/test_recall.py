@@ -281,6 +281,50 @@ for epoch in range(epochs):
         optimizer.step()
         schedule.step()
 """
+OPTION = """
+def build(part):
+    made = DistributedSampler(dataset, shuffle=part == "train")
+    return made, DataLoader(dataset, 8, sampler=made)
+
+one, batches = build(os.environ["PART"])
+for epoch in range(epochs):
+    for x, y in batches:
+        criterion(model(x), y).backward()
+        optimizer.step()
+"""
+STEP_LEFT_OUT = """
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        if loss.item() > 20:
+            continue
+        optimizer.step()
+"""
+TAKEN = """
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        try:
+            optimizer.step()
+        except RuntimeError:
+            continue
+"""
+ONCE = """
+def say_once(text):
+    if dist.get_rank() == 0:
+        print(text)
+
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    total = 0.0
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    say_once(f"loss {total}")
+"""
 SUM = "        total += loss.item()\n"
 WHOLE = "        dist.all_reduce(loss)\n"
 TOLD = "loader.sampler.set_epoch(epoch)"
@@ -310,6 +354,19 @@ PAIRS = {
         "DDP402", LEFT_OUT.format(test="y.unique().numel() < 2"), "y.unique()", "y"
     ),
     "a schedule by hand": Pair("DDP418", RATE, "len(dataset) // 32", "len(loader)"),
+    "an order that an option says": Pair(
+        "DDP102", OPTION, "    for x", "    one.set_epoch(epoch)\n    for x"
+    ),
+    "a step that a rank leaves out alone": Pair(
+        "DDP402",
+        "for epoch in range(epochs):\n    sampler.set_epoch(epoch)\n" + STEP_LEFT_OUT,
+        "loss.item()",
+        "epoch",
+    ),
+    "a helper that shows what it is told": Pair("DDP405", ONCE, SUM, WHOLE + SUM),
+    "a step whose error is taken": Pair(
+        "DDP404", TAKEN, "            continue", "            raise"
+    ),
     "a way out for rank 0": Pair("DDP402", STOPPED_BY_ONE, "rank == 0 and stopping", "stopping"),
     "a mean so far": Pair(
         "DDP405", MEAN_SO_FAR, "        mean =", "        dist.all_reduce(loss)\n        mean ="

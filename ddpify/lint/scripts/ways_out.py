@@ -9,6 +9,7 @@ import libcst as cst
 from ddpify.lint.scripts.own_decisions import decides_apart
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import ALL_COLLECTIVES
+from ddpify.lint.scripts.updates import updated
 from ddpify.understanding.structure import Guard
 
 _EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "os._exit")
@@ -79,18 +80,32 @@ def _leaves_out_a_step(script: Script, node: cst.Return) -> bool:
 
 
 def _leaves_out_steps(script: Script, node: cst.Continue) -> bool:
-    """Whether ranks meet in what stands between a ``continue`` and the end of its loop."""
-    order = script.structure.order
+    """Whether what stands between a ``continue`` and the end of its loop needs all ranks."""
     return any(
-        one in script.facts.backwards
-        or (
-            isinstance(one, cst.Call)
-            and bool(script.is_wrapped(one.func) or script.names(one.func) & ALL_COLLECTIVES)
-        )
-        for loop in script.structure.loops(node)[:1]
-        for one in script.reached(loop.body)
-        if order.get(one, order[node] + 1) > order[node]
+        _is_meeting(script, one) or "optimizer" in updated(script, one)
+        for one in _left_out(script, node)
     )
+
+
+def only_updates_after(script: Script, node: cst.CSTNode) -> bool:
+    """Whether a ``continue`` leaves out an optimizer's step alone, where no rank waits."""
+    return isinstance(node, cst.Continue) and not any(
+        _is_meeting(script, one) for one in _left_out(script, node)
+    )
+
+
+def _left_out(script: Script, node: cst.Continue) -> Iterator[cst.Call]:
+    """The calls between a ``continue`` and the end of its loop."""
+    order = script.structure.order
+    for loop in script.structure.loops(node)[:1]:
+        for one in script.reached(loop.body):
+            if isinstance(one, cst.Call) and order.get(one, order[node] + 1) > order[node]:
+                yield one
+
+
+def _is_meeting(script: Script, call: cst.Call) -> bool:
+    known = script.is_wrapped(call.func) or script.names(call.func) & ALL_COLLECTIVES
+    return call in script.facts.backwards or bool(known)
 
 
 def _goes_on(script: Script, loop: cst.CSTNode) -> bool:

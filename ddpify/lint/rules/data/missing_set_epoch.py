@@ -71,7 +71,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.certainty import is_kept_by_rank
-from ddpify.lint.diagnostics import Fix, Severity
+from ddpify.lint.diagnostics import Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.epochs import Loop, rounds, samplers_of
 from ddpify.lint.scripts.one_process import never_runs
@@ -111,6 +111,9 @@ def check(script: Script) -> Iterator[Finding]:
         inner, outer = found
         if _has_samples_of_its_own(script, sampler, outer):
             continue
+        sure = _shuffles(sampler)
+        if not sure and not script.trains(inner):
+            continue
         if not script.strict and _is_for_another(script, sampler, inner, told):
             continue
         node = _place(script, sampler, inner)
@@ -119,6 +122,7 @@ def check(script: Script) -> Iterator[Finding]:
                 node,
                 "every epoch has the same order: set_epoch() is not called on this sampler",
                 _fix(script, sampler, outer) if isinstance(inner, cst.For) else None,
+                confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
             )
 
 
@@ -236,7 +240,8 @@ def _draws(script: Script, function: cst.FunctionDef | None) -> bool:
 def _shuffling(script: Script) -> list[Instance]:
     found: dict[Instance, None] = {}
     for loader in script.facts.loaders:
-        found |= dict.fromkeys(one for one in samplers_of(loader) if _shuffles(one))
+        held = samplers_of(loader)
+        found |= dict.fromkeys(one for one in held if _shuffles(one) or _may_shuffle(one))
     return list(found)
 
 
@@ -249,6 +254,12 @@ def _shuffles(sampler: Instance) -> bool:
         sampler.arguments[name] for name in ("shuffle", "3", "**") if name in sampler.arguments
     ]
     return all(held.constant() is True for held in given)
+
+
+def _may_shuffle(sampler: Instance) -> bool:
+    """Whether an option says whether the order is random: that of a training is, as a rule."""
+    held = sampler.arguments.get("shuffle")
+    return held is not None and held.constant() is ...
 
 
 def _makes_itself_known(sampler: Instance) -> bool:

@@ -2,7 +2,7 @@
 
 ## What it does
 Looks for `model.module(...)` and `model.module.method(...)` whose result reaches `backward()`,
-when the wrapped model itself is not called with gradients.
+also by another name, when the wrapped model itself is not called with gradients.
 
 ## Why is this bad
 DistributedDataParallel prepares the averaging of gradients in its own `forward`. Past it, each
@@ -13,6 +13,17 @@ rank steps on its own gradients and the models drift apart, without an error.
 for x, y in loader:
     loss = criterion(model.module(x), y)
     loss.backward()
+    optimizer.step()
+```
+
+What a helper takes out of the wrapper is past it, too.
+```python
+def unwrap(net):
+    return net.module if isinstance(net, DDP) else net
+
+inner = unwrap(model)
+for x, y in loader:
+    criterion(inner(x), y).backward()
     optimizer.step()
 ```
 
@@ -29,8 +40,9 @@ for epoch in range(epochs):
 ## Also fine
 Evaluation without gradients, and use beside a call of the wrapped model.
 ```python
+inner = model.module if hasattr(model, "module") else model
 with torch.no_grad():
-    model.module(torch.zeros(1, 10))
+    inner(torch.zeros(1, 10))
 for x, y in loader:
     loss = criterion(model(x), y) + model.module.penalty()
     loss.backward()
@@ -55,6 +67,7 @@ from ddpify.lint.scripts.loss_inputs import reaches_loss
 from ddpify.lint.scripts.model_layers import is_part_of
 from ddpify.lint.scripts.resolved import is_resolved
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.unwrapped import module_of, taken_out
 from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN, Instance, Params, deep_atoms
@@ -74,27 +87,29 @@ _HARMLESS = frozenset(
     fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
-    """Calls through `.module` that a loss comes from."""
+    """Calls past a wrapper that a loss comes from."""
     last: dict[object, Finding] = {}
     for call in script.structure.all(cst.Call):
-        target = _module_of(call.func)
-        if target is None or not script.is_wrapped(target.value):
+        if _is_harmless(call.func):
             continue
-        if not is_resolved(script, target.value):
-            continue
-        if call.func is not target and _is_harmless(call.func):
-            continue
-        wrappers = [a for a in script.instances(target.value) if is_wrapper(a)]
-        if not (script.strict or _may_be_trained(script, wrappers)):
-            continue
-        if any(
-            _called_with_gradients(script, one, call) for one in wrappers
-        ) or script.control.without_grad(call):
-            continue
-        if reaches_loss(script, call) and not _is_detached(script, call):
-            # What comes before it in the same function may prepare targets, without gradients.
-            last[script.structure.function(call), code_of(target)] = _finding(script, call, target)
+        for target in taken_out(script, call.func):
+            if _is_bypass(script, call, target):
+                # What comes before it in its function may prepare targets, without gradients.
+                function = script.structure.function(call)
+                last[function, code_of(target)] = _finding(script, call, target)
     yield from last.values()
+
+
+def _is_bypass(script: Script, call: cst.Call, target: cst.Attribute) -> bool:
+    """Whether a loss comes from a call of what is in a wrapper, and none from the wrapper's own."""
+    if not is_resolved(script, target.value) or script.control.without_grad(call):
+        return False
+    wrappers = [a for a in script.instances(target.value) if is_wrapper(a)]
+    if not (script.strict or _may_be_trained(script, wrappers)):
+        return False
+    if any(_called_with_gradients(script, one, call) for one in wrappers):
+        return False
+    return reaches_loss(script, call) and not _is_detached(script, call)
 
 
 def _finding(script: Script, call: cst.Call, target: cst.Attribute) -> Finding:
@@ -130,16 +145,6 @@ def _is_harmless(func: cst.BaseExpression) -> bool:
     return isinstance(func, cst.Attribute) and func.attr.value in _HARMLESS
 
 
-def _module_of(func: cst.BaseExpression) -> cst.Attribute | None:
-    """The ``x.module`` that a called expression starts with."""
-    node: cst.BaseExpression = func
-    while isinstance(node, cst.Attribute):
-        if node.attr.value == "module":
-            return node
-        node = node.value
-    return None
-
-
 def _called_with_gradients(script: Script, wrapper: Instance, bypass: cst.Call) -> bool:
     """Whether a loss comes from the wrapper's own call, too, in the same training: in an
     evaluation none does.
@@ -147,7 +152,8 @@ def _called_with_gradients(script: Script, wrapper: Instance, bypass: cst.Call) 
     return any(
         event.gradient
         and isinstance(event.site.node, cst.Call)
-        and _module_of(event.site.node.func) is None
+        and event.site.node is not bypass
+        and module_of(event.site.node.func) is None
         and script.is_wrapped(event.site.node.func)
         and _is_beside(script, event.site.node, bypass)
         and reaches_loss(script, event.site.node)

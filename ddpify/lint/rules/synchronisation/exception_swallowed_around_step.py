@@ -1,8 +1,8 @@
 """A rank that fails in a step goes on with the next, and the others wait for it.
 
 ## What it does
-Looks for `try` around a backward pass of a wrapped model whose handler neither raises nor ends the
-process.
+Looks for `try` around a backward pass of a wrapped model, or an optimizer's step, whose handler
+neither raises nor ends the process.
 
 ## Why is this bad
 The rank that caught the error skips its part of the all-reduce. The others wait for it, or pair
@@ -69,11 +69,14 @@ import libcst as cst
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.updates import updated
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import dotted, statements
 
 _CAUGHT = frozenset({"RuntimeError", "Exception", "BaseException", "torch.cuda.OutOfMemoryError",
                      "torch.OutOfMemoryError"})  # fmt: skip
+_WAIT = "a rank that fails here goes on alone: the others wait for its gradients"
+_DRIFT = "a rank that fails here goes on without the step of the others: the models drift apart"
 _ENDS = ("sys.exit", "os._exit", "builtins.exit", "builtins.quit", "os.kill", "os.abort")
 
 
@@ -92,18 +95,27 @@ def check(script: Script) -> Iterator[Finding]:
         loops = script.control.around(attempt)
         if not loops or not script.trains(loops[0]) or not _steps(script, loops[0]):
             continue
-        trains = script.trains(attempt.body)
-        if not trains and not _forwards(script, attempt.body):
+        if not _is_of_a_step(script, attempt.body):
             continue
+        trains = script.trains(attempt.body)
         sure = Confidence.LIKELY if _averages(script, loops[0]) else Confidence.POSSIBLE
         for handler in attempt.handlers:
-            skips = trains or any(isinstance(one, cst.Continue) for one in walk(handler.body))
+            skips = trains or _updates(script, attempt.body)
+            skips = skips or any(isinstance(one, cst.Continue) for one in walk(handler.body))
             if skips and _catches(handler) and not _stops(script, attempt, handler):
-                yield Finding(
-                    handler,
-                    "a rank that fails here goes on alone: the others wait for its gradients",
-                    confidence=sure,
-                )
+                drifts = _updates(script, attempt.body) and not trains
+                yield Finding(handler, _DRIFT if drifts else _WAIT, confidence=sure)
+
+
+def _is_of_a_step(script: Script, body: cst.CSTNode) -> bool:
+    return script.trains(body) or _forwards(script, body) or _updates(script, body)
+
+
+def _updates(script: Script, body: cst.CSTNode) -> bool:
+    """Whether a block makes an optimizer's step, after a ``backward()`` outside of it."""
+    return any(
+        isinstance(one, cst.Call) and "optimizer" in updated(script, one) for one in walk(body)
+    )
 
 
 def _forwards(script: Script, body: cst.CSTNode) -> bool:

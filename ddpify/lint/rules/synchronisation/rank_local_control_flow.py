@@ -165,7 +165,7 @@ from ddpify.lint.scripts.own_decisions import is_local
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.lint.scripts.updates import updated
-from ddpify.lint.scripts.ways_out import deciding, exits, goes_on_after
+from ddpify.lint.scripts.ways_out import deciding, exits, goes_on_after, only_updates_after
 from ddpify.understanding.structure import Guard, walk
 
 _LEFT = "one leaves the loop, the others wait for it forever"
@@ -197,6 +197,7 @@ def check(script: Script) -> Iterator[Finding]:
             if guard.test not in reported:
                 reported.add(guard.test)
                 what = _LEFT_OUT if goes_on_after(script, node) else _LEFT
+                what = _DRIFT if only_updates_after(script, node) else what
                 asked = script.code(guard.test, 40)
                 yield Finding(guard.test, f"each rank decides by its own {asked}: {what}")
     yield from _meetings(script, reported)

@@ -69,6 +69,7 @@ from ddpify.lint.scripts.unsharded_totals import sees_all_data
 from ddpify.lint.scripts.ways_out import decides
 from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.taint.reaching_definitions import reaching_definition
+from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.taint.sources import ANY_RANK, LOCAL, TOTAL
 
 _WANTED = frozenset({LOCAL, TOTAL})  # a step's own loss is what many mean to show
@@ -100,6 +101,7 @@ def check(script: Script) -> Iterator[Finding]:
                 if script.labels(one) & (_WANTED if script.strict else {TOTAL})
                 and is_surely_own(script, one)
                 and not (_is_path(script, one) or _is_of_a_step(script, one))
+                and not _is_told_to_helper(script, one)
             ]
             if any(map(unseen.may_be_reduced, parts)):
                 continue
@@ -187,6 +189,15 @@ def _taken_from(script: Script, node: cst.BaseExpression) -> cst.BaseExpression 
         if isinstance(loop, cst.For) and name in target_names(loop.target):
             return loop.iter
     return None
+
+
+def _is_told_to_helper(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether a helper shows what it is given: it is said where the helper is called."""
+    function = script.structure.function(node)
+    if not isinstance(node, cst.Name) or not isinstance(function, cst.FunctionDef):
+        return False
+    given = {one.name.value for one in parameters(function)}
+    return node.value in given and bool(script.control.callers(function))
 
 
 def _appends(node: cst.CSTNode) -> bool:
