@@ -40,7 +40,7 @@ def deciding(script: Script, node: cst.CSTNode) -> Iterator[Guard]:
     loops = [loop for loop in script.structure.loops(node) if script.trains(loop)]
     if isinstance(node, cst.Break):
         loops = [x for x in script.structure.loops(node)[:1] if x in loops or _goes_on(script, x)]
-    if not loops or (isinstance(node, cst.Continue) and not _leaves_out_steps(script, node)):
+    if not loops or (isinstance(node, cst.Continue) and not leaves_out_steps(script, node)):
         return
     order = script.structure.order
     for guard in script.control.guards(node):
@@ -79,7 +79,7 @@ def _leaves_out_a_step(script: Script, node: cst.Return) -> bool:
     )
 
 
-def _leaves_out_steps(script: Script, node: cst.Continue) -> bool:
+def leaves_out_steps(script: Script, node: cst.Continue) -> bool:
     """Whether what stands between a ``continue`` and the end of its loop needs all ranks."""
     return any(
         _is_meeting(script, one) or "optimizer" in updated(script, one)

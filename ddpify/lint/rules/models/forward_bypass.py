@@ -105,11 +105,18 @@ def _is_bypass(script: Script, call: cst.Call, target: cst.Attribute) -> bool:
     if not is_resolved(script, target.value) or script.control.without_grad(call):
         return False
     wrappers = [a for a in script.instances(target.value) if is_wrapper(a)]
+    if module_of(call.func) is None and _is_the_model(script, call.func, wrappers):
+        return False  # which is the reference from before the wrap: another rule's
     if not (script.strict or _may_be_trained(script, wrappers)):
         return False
     if any(_called_with_gradients(script, one, call) for one in wrappers):
         return False
     return reaches_loss(script, call) and not _is_detached(script, call)
+
+
+def _is_the_model(script: Script, node: cst.BaseExpression, wrappers: list[Instance]) -> bool:
+    held = {one for wrap in script.wraps if wrap.wrapper in wrappers for one in wrap.held}
+    return bool(held) and {*script.instances(node)} == held
 
 
 def _finding(script: Script, call: cst.Call, target: cst.Attribute) -> Finding:

@@ -70,8 +70,10 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.updates import updated
+from ddpify.lint.scripts.ways_out import leaves_out_steps
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import dotted, statements
+from ddpify.understanding.taint.sources import LOCAL
 
 _CAUGHT = frozenset({"RuntimeError", "Exception", "BaseException", "torch.cuda.OutOfMemoryError",
                      "torch.OutOfMemoryError"})  # fmt: skip
@@ -95,13 +97,13 @@ def check(script: Script) -> Iterator[Finding]:
         loops = script.control.around(attempt)
         if not loops or not script.trains(loops[0]) or not _steps(script, loops[0]):
             continue
-        if not _is_of_a_step(script, attempt.body):
+        if not (_is_of_a_step(script, attempt.body) or _is_about_batch(script, attempt.body)):
             continue
         trains = script.trains(attempt.body)
         sure = Confidence.LIKELY if _averages(script, loops[0]) else Confidence.POSSIBLE
         for handler in attempt.handlers:
             skips = trains or _updates(script, attempt.body)
-            skips = skips or any(isinstance(one, cst.Continue) for one in walk(handler.body))
+            skips = skips or _leaves_out_steps(script, handler)
             if skips and _catches(handler) and not _stops(script, attempt, handler):
                 drifts = _updates(script, attempt.body) and not trains
                 yield Finding(handler, _DRIFT if drifts else _WAIT, confidence=sure)
@@ -109,6 +111,21 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _is_of_a_step(script: Script, body: cst.CSTNode) -> bool:
     return script.trains(body) or _forwards(script, body) or _updates(script, body)
+
+
+def _is_about_batch(script: Script, body: cst.CSTNode) -> bool:
+    """Whether a block makes something of a rank's own samples, which may fail on it alone."""
+    return any(
+        isinstance(one, cst.Call) and any(LOCAL in script.labels(x.value) for x in one.args)
+        for one in walk(body)
+    )
+
+
+def _leaves_out_steps(script: Script, handler: cst.ExceptHandler) -> bool:
+    return any(
+        isinstance(one, cst.Continue) and leaves_out_steps(script, one)
+        for one in walk(handler.body)
+    )
 
 
 def _updates(script: Script, body: cst.CSTNode) -> bool:
