@@ -19,12 +19,16 @@ from ddpify.understanding.values import (
 
 
 def trained_models(plan: Plan) -> list[Instance]:
-    """The outermost models whose parameters an optimizer steps, or the script by hand."""
-    parts: list[Instance] = []
-    for optimizer in plan.facts.optimizers:
-        for atom in deep_atoms(optimizer.arguments["params"]):
-            assert isinstance(atom, Params)
-            parts.append(atom.owner)
+    """The outermost models whose parameters an optimizer steps, or the script by hand.
+
+    What else an optimizer may get is refused elsewhere.
+    """
+    parts = [
+        atom.owner
+        for optimizer in plan.facts.optimizers
+        for atom in deep_atoms(optimizer.arguments.get("params", UNKNOWN))
+        if isinstance(atom, Params)
+    ]
     by_hand = (model for model in plan.facts.models if model in plan.facts.gradients.stepped)
     return list(dict.fromkeys(whole_models(plan, [*parts, *by_hand])))
 
