@@ -132,6 +132,18 @@ class Control:
             ),
         )
 
+    def ways_to(self, node: cst.CSTNode) -> list[cst.CSTNode]:
+        """A node and the calls, one in the other, by which its function is reached."""
+        found = {node: None}
+        todo = [node]
+        while todo:
+            one = todo.pop()
+            function = self.script.structure_of(one).function(one)
+            sites = self.callers(function) if function is not None else []
+            todo += [site.node for site in sites if site.node not in found]
+            found |= dict.fromkeys(site.node for site in sites)
+        return list(found)
+
     def on_some_ranks(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
         """Whether a node is only reached under a condition on the rank, here or in its callers."""
         if self.rank_guards(node):

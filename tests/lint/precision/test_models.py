@@ -55,6 +55,32 @@ for epoch in range(epochs):
         criterion(model(x), y).backward()
         optimizer.step()
 """,
+    "a model that a helper wraps again, after its layers are changed": """
+from transformers import ViTForImageClassification
+
+def wrap(m):
+    return DDP(m, device_ids=[local_rank])
+
+def unwrap(m):
+    if isinstance(m, DDP):
+        return m.module
+    return m
+
+def prune(m):
+    for layer in m.vit.encoder.layer:
+        layer.dense = nn.Linear(3, 4)
+    return m
+
+current = wrap(ViTForImageClassification.from_pretrained("x").to(device))
+for i in range(5):
+    current = wrap(prune(unwrap(current)).to(device))
+    optimizer = torch.optim.SGD(current.parameters(), lr=0.1)
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch)
+        for x, y in loader:
+            criterion(current(x), y).backward()
+            optimizer.step()
+""",
     "a cast above the wrap": """
 class Trainer:
     def __init__(self):

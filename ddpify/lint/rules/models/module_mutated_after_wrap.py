@@ -94,8 +94,28 @@ def check(script: Script) -> Iterator[Finding]:
         return
     rewrapped = any(len(script.events(m, "wrap")) > 1 for wrap in script.wraps for m in wrap.held)
     for node in dict.fromkeys(_changes(script)):
-        if not rewrapped and is_in_training(script, node):
+        if rewrapped or _comes_before_a_wrap(script, node):
+            continue
+        if is_in_training(script, node):
             yield Finding(node, _message(script, node))
+
+
+def _comes_before_a_wrap(script: Script, node: cst.CSTNode) -> bool:
+    """Whether a wrapper is made below a change, there or where both of their functions are called:
+    it knows of what is changed.
+    """
+    changed = script.control.ways_to(node)
+    wrapped = [place for wrap in script.wraps for place in script.control.ways_to(wrap.site.node)]
+    return any(_comes_before(script, one, other) for one in changed for other in wrapped)
+
+
+def _comes_before(script: Script, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+    """Whether a call gets what another one gives, or stands below it in the same function."""
+    structure = script.structure_of(one)
+    if other in structure.up(one):
+        return True
+    below = structure.order[one] < structure.order.get(other, -1)
+    return below and structure.function(one) is structure.function(other)
 
 
 def _message(script: Script, node: cst.CSTNode) -> str:
