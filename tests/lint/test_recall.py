@@ -310,6 +310,20 @@ for epoch in range(epochs):
         except RuntimeError:
             continue
 """
+ENTRIES = """
+def train(epoch):
+    started = time.time()
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+    return {"seconds": time.time() - started, "epoch": epoch}
+
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    result = train(epoch)
+    if result["seconds"] > 100:
+        break
+"""
 ONCE = """
 def say_once(text):
     if dist.get_rank() == 0:
@@ -366,6 +380,9 @@ PAIRS = {
     "a helper that shows what it is told": Pair("DDP405", ONCE, SUM, WHOLE + SUM),
     "a step whose error is taken": Pair(
         "DDP404", TAKEN, "            continue", "            raise"
+    ),
+    "an entry of what a function gives": Pair(
+        "DDP402", ENTRIES, 'result["seconds"] > 100', 'not result or result["epoch"] > 5'
     ),
     "a way out for rank 0": Pair("DDP402", STOPPED_BY_ONE, "rank == 0 and stopping", "stopping"),
     "a mean so far": Pair(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from ddpify.lint.scripts.decided import is_decided_by_own
@@ -14,13 +16,22 @@ from ddpify.understanding.taint.sources import CLOCK
 
 def is_local(script: Script, test: cst.BaseExpression) -> bool:
     """Whether the answer is this rank's own: of its part of the data, or of its clock."""
-    if CLOCK in script.labels(test):
+    if any(CLOCK in script.labels(one) for one in _questions(script, test)):
         return True
     if not script.has_runtime:
-        own = is_own(script, test) and not asks_for_any(script, test)
+        own = any(is_own(script, one) for one in _questions(script, test))
         return own or counts_picked(script, test) or is_decided_by_own(script, test)
     read = {part.node for part in script.parts}
     return any(node in read for node in walk(test))
+
+
+def _questions(script: Script, test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The parts of a condition, but for those that ask whether a collection has anything in it."""
+    if isinstance(test, cst.BooleanOperation):
+        yield from _questions(script, test.left)
+        yield from _questions(script, test.right)
+    elif not asks_for_any(script, test):
+        yield test
 
 
 def decides_apart(script: Script, test: cst.BaseExpression) -> bool:

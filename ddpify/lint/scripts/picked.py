@@ -10,6 +10,7 @@ from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.unsharded_totals import is_own
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.taint.call_graph import called
 from ddpify.understanding.taint.flow_edges import FlowEdge
 from ddpify.understanding.taint.reaching_definitions import reaching_definition
 
@@ -35,7 +36,20 @@ def asks_for_any(script: Script, test: cst.BaseExpression) -> bool:
     """``not kept`` of a collection: what is in it says nothing, how much was picked does."""
     node = _plain(test)
     edges = _moves_before(script, node) if isinstance(node, cst.Name) else []
-    return any(isinstance(edge.value, _DISPLAYS) for edge in edges)
+    made = [one for edge in edges for one in _given_by(script, edge.value)]
+    return any(isinstance(one, _DISPLAYS) for one in made)
+
+
+def _given_by(script: Script, node: cst.BaseExpression | None) -> Iterator[cst.BaseExpression]:
+    """An expression; what the project's functions return, where it calls them."""
+    calls = called(script.facts, node) if isinstance(node, cst.Call) else ()
+    functions = [one.node for one in calls]
+    if node is not None and not functions:
+        yield node
+    for function in functions:
+        for one in walk(function.body):
+            if isinstance(one, cst.Return) and one.value is not None:
+                yield one.value
 
 
 def _plain(test: cst.BaseExpression) -> cst.BaseExpression:

@@ -321,11 +321,14 @@ class Flow:
         found = set(extra)
         copied: Entries = {}
         for one in edge.source:
-            copies = one.node is edge.value and one.key is None and one.given is None
-            if one.location is not None and copies:
+            copies = one.node is edge.value and one.key is None
+            if one.location is None or not copies:
+                found |= self._carried(one)
+            elif one.given is None:
                 copied = self._entries[one.location]
             else:
-                found |= self._carried(one)
+                for key, labels in list(self._entries[one.location].items()):
+                    copied[key] = copied.get(key, set()) | self._brought(one, labels)
         if edge.key is not None or edge.adds:
             found = found.union(*copied.values())
             copied = {}
@@ -345,6 +348,10 @@ class Flow:
         if one.key is not None:
             entries = self._entries[one.location]
             labels = entries[None] | entries[one.key]
+        return self._brought(one, labels)
+
+    def _brought(self, one: Dependency, labels: set[str]) -> set[str]:
+        """What a dependency brings of the labels of what it reads; of a result, for its call."""
         if labels and self._objects.cleans(one):
             labels = labels - _PARTS
         if one.reduced:

@@ -246,7 +246,9 @@ class Collector:
     def _on_return(self, node: cst.Return) -> None:
         function = self.structure.function(node)
         if node.value is not None and function is not None:
-            self.edge([("result", function)], node.value, node)
+            entries = _entries(node.value)
+            for key, one in entries or ((None, node.value),):
+                self.edge([("result", function)], one, node, key=key)
             if function in self.widths:
                 for index, one in enumerate(elements(node.value) or ()):
                     self.edge([("result", function, index)], one, node)

@@ -99,16 +99,16 @@ def measure(layers):
 
 measure([net.l1])
 """,
-    "a step left out after all ranks met": """
+    "what is left out after all ranks made the step": """
 for epoch in range(epochs):
     sampler.set_epoch(epoch)
     for x, y in loader:
         loss = criterion(model(x), y)
         loss.backward()
-        if torch.isnan(loss):
-            optimizer.zero_grad()
-            continue
         optimizer.step()
+        if torch.isnan(loss):
+            continue
+        print(loss)
 """,
 }
 
