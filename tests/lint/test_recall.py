@@ -310,6 +310,33 @@ for epoch in range(epochs):
         except RuntimeError:
             continue
 """
+NAMED = """
+place = "cuda:0"
+
+def fit(net, place):
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch)
+        for x, y in loader:
+            criterion(net(x.to(place)), y.to(place)).backward()
+            optimizer.step()
+
+fit(model, place)
+"""
+BY_HAND = """
+torch.manual_seed(3 + rank)
+tokens = torch.zeros(1000, 10)
+total = 0.0
+for step in range(1000):
+    at = torch.randint(len(tokens), (8,))
+    loss = model(tokens[at].to(device)).mean()
+    loss.backward()
+    optimizer.step()
+    loss = loss.detach()
+    {reduce}
+    total += loss.item()
+    {then}
+"""
+SHOWN = "if rank == 0 and step % 100 == 99: print(total / 100)"
 ENTRIES = """
 def train(epoch):
     started = time.time()
@@ -380,6 +407,16 @@ PAIRS = {
     "a helper that shows what it is told": Pair("DDP405", ONCE, SUM, WHOLE + SUM),
     "a step whose error is taken": Pair(
         "DDP404", TAKEN, "            continue", "            raise"
+    ),
+    "a device by a name": Pair("DDP201", NAMED, '"cuda:0"', 'f"cuda:{local_rank}"'),
+    "a total over batches made by hand": Pair(
+        "DDP405", BY_HAND.format(reduce="pass", then=SHOWN), "pass", "dist.all_reduce(loss)"
+    ),
+    "a way out by a batch made by hand": Pair(
+        "DDP402",
+        BY_HAND.format(reduce="pass", then="if loss.item() > 9: break"),
+        "pass",
+        "dist.all_reduce(loss)",
     ),
     "an entry of what a function gives": Pair(
         "DDP402", ENTRIES, 'result["seconds"] > 100', 'not result or result["epoch"] > 5'

@@ -50,6 +50,27 @@ def literal_devices(script: Script) -> Iterator[cst.CSTNode]:
             if given is not None and _text(script, given.value, bare):
                 yield given
         yield from _device_ids(script, call)
+    yield from dict.fromkeys(_kept_by_names(script, bare))
+
+
+def _kept_by_names(script: Script, bare: bool) -> Iterator[cst.BaseExpression]:
+    """The texts of this file to which something is moved by a name: ``device = "cuda:0"``."""
+    for call in script.facts.device_moves:
+        given = argument(call, "device", 0) if isinstance(call, cst.Call) else None
+        for kept in _behind(script, given.value, 3) if given is not None else ():
+            if kept in script.structure.order and _text(script, kept, bare):
+                yield kept
+
+
+def _behind(script: Script, node: cst.BaseExpression, depth: int) -> Iterator[cst.BaseExpression]:
+    """The texts that a name is set to, also where a function is called with it."""
+    if not isinstance(node, cst.Name) or not depth:
+        return
+    for edge in script.flow.edges_into(script.control.locations(node)):
+        if isinstance(edge.value, (cst.SimpleString, cst.IfExp)) and not edge.offers:
+            yield edge.value
+        elif edge.value is not None:
+            yield from _behind(script, edge.value, depth - 1)
 
 
 def _device_object(script: Script, call: cst.Call, bare: bool) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import libcst as cst
 
+from ddpify.lint.scripts.hand_batches import own_calls, own_loops
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED, MAY_ASK, OTHER, SINGLE
 from ddpify.lint.scripts.understood import Understood
 from ddpify.lint.scripts.unseen_batches import is_unseen, unseen_loops
@@ -112,7 +113,7 @@ class Reading(Understood):
             edge.adds = edge.adds and self._adds_over_batches(edge)
             if edge.value is not None and self.takes_batches(edge):
                 sources[edge.value] = {LOCAL}
-        for call in self._taken_batches():
+        for call in (*self._taken_batches(), *self._own_calls):
             made.begin(("batches", call), LOCAL)
         made.solve(sources)
         return made
@@ -127,6 +128,14 @@ class Reading(Understood):
                 for one in loaders
             ):
                 yield call
+
+    @cached_property
+    def _own_calls(self) -> list[cst.Call]:
+        return [] if self.has_runtime else own_calls(self)
+
+    @cached_property
+    def _own_loops(self) -> set[cst.CSTNode]:
+        return own_loops(self, self._own_calls)
 
     @cached_property
     def batch_loops(self) -> set[cst.CSTNode]:
@@ -158,7 +167,7 @@ class Reading(Understood):
         over = [
             loop
             for loop in structure.loops(edge.node)
-            if isinstance(loop, cst.For) and self.loaders_in(loop.iter)
+            if loop in self._own_loops or (isinstance(loop, cst.For) and self.loaders_in(loop.iter))
         ]
         scopes = [location[1] for location in edge.targets if isinstance(location[1], cst.CSTNode)]
         return any(not any(_is_at_or_in(structure, one, loop) for one in scopes) for loop in over)

@@ -251,6 +251,8 @@ class Dependencies:
                 yield replace(one, key=entry) if one.node is node.value else one
 
     def _call(self, node: cst.Call, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
+        if any(map(is_wrapper, self.facts.values.get(node.func, value()).atoms)):
+            yield Dependency(("batches", node), node=node)  # as what next() gives
         functions = list(called(self.facts, node))
         if functions:
             given = tuple(d for a in node.args for d in self._depend(a.value, module, False))
