@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.lint.conftest import Lint
+from tests.lint.precision.snippets import STEP
 from tests.lint.setups import SETUPS
 
 
@@ -322,6 +323,20 @@ def fit(net, place):
 
 fit(model, place)
 """
+REDUCED = """
+def reduce_mean(total):
+    total = total.clone()
+    dist.all_reduce(total)
+    return total / world_size
+
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss = reduce_mean(loss)
+        loss.backward()
+        optimizer.step()
+"""
 BY_HAND = """
 torch.manual_seed(3 + rank)
 tokens = torch.zeros(1000, 10)
@@ -409,6 +424,10 @@ PAIRS = {
         "DDP404", TAKEN, "            continue", "            raise"
     ),
     "a device by a name": Pair("DDP201", NAMED, '"cuda:0"', 'f"cuda:{local_rank}"'),
+    "a model that is moved in the expression that wraps it": Pair(
+        "DDP302", "model = DDP(Net()).to(device)\n" + STEP, "DDP(Net()).to(device)", "DDP(net)"
+    ),
+    "a loss that a helper reduces": Pair("DDP410", REDUCED, "total.clone()", "total.detach()"),
     "a total over batches made by hand": Pair(
         "DDP405", BY_HAND.format(reduce="pass", then=SHOWN), "pass", "dist.all_reduce(loss)"
     ),

@@ -159,6 +159,8 @@ def _stands_before(script: Script, move: cst.Call, wrap: cst.Call) -> bool:
     structure = script.structure_of(move)
     if structure is not script.structure_of(wrap) or structure.loops(move):
         return False
+    if move in structure.up(wrap):
+        return False  # ``DDP(net).to(device)``
     if structure.function(move) is structure.function(wrap):
         return structure.order[move] < structure.order[wrap]
     receiver = move.func.value if isinstance(move.func, cst.Attribute) else move

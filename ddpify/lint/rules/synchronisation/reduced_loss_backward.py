@@ -47,6 +47,13 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.structure import walk
+from ddpify.understanding.taint.call_graph import called
+from ddpify.understanding.taint.reaching_definitions import reaching_definition
+
+_SCALED = "reduced in place before its backward: gradients are scaled"
+_REDUCTIONS = ("torch.distributed.all_reduce", "torch.distributed.reduce")
+_WITHOUT_GRAPH = frozenset({"detach", "data", "item", "no_grad", "inference_mode"})
 
 
 @rule(
@@ -57,8 +64,9 @@ from ddpify.lint.scripts.script import Script
 )
 def check(script: Script) -> Iterator[Finding]:
     """In-place reductions between a loss and its backward."""
+    yield from _by_helpers(script)
     structure = script.structure
-    for call in script.calls("torch.distributed.all_reduce", "torch.distributed.reduce"):
+    for call in script.calls(*_REDUCTIONS):
         given = call.args[0].value if call.args else None
         if not isinstance(given, cst.Name):
             continue
@@ -72,8 +80,45 @@ def check(script: Script) -> Iterator[Finding]:
                 and structure.order[call] < structure.order[node]
                 and not _set_again(script, given, call, node)
             ):
-                yield Finding(call, "reduced in place before its backward: gradients are scaled")
+                yield Finding(call, _SCALED)
                 break
+
+
+def _by_helpers(script: Script) -> Iterator[Finding]:
+    """``loss = reduce_mean(loss)`` before ``loss.backward()``."""
+    for node in script.facts.backwards:
+        if script.owners.get(node) is not script.module or not isinstance(node, cst.Call):
+            continue
+        loss = node.func.value if isinstance(node.func, cst.Attribute) else None
+        if not isinstance(loss, cst.Name):
+            continue
+        edges = script.flow.edges_into(script.control.locations(loss))
+        last = reaching_definition(script.structure, loss, [edge.node for edge in edges])
+        for edge in edges:
+            if edge.node is not last or not isinstance(edge.value, cst.Call):
+                continue
+            if any(_gives_reduced(script, one.node) for one in called(script.facts, edge.value)):
+                yield Finding(edge.value, _SCALED)
+
+
+def _gives_reduced(script: Script, function: cst.FunctionDef | cst.Lambda) -> bool:
+    """Whether a function returns what it has reduced in place, with the graph behind it."""
+    nodes = [*walk(function.body)]
+    if any(isinstance(one, cst.Attribute) and one.attr.value in _WITHOUT_GRAPH for one in nodes):
+        return False
+    reduced = {
+        given.value
+        for one in nodes
+        if isinstance(one, cst.Call) and script.names(one.func) & {*_REDUCTIONS} and one.args
+        for given in (one.args[0].value,)
+        if isinstance(given, cst.Name)
+    }
+    return any(
+        isinstance(name, cst.Name) and name.value in reduced
+        for one in nodes
+        if isinstance(one, cst.Return) and one.value is not None
+        for name in walk(one.value)
+    )
 
 
 def _is_of(node: cst.CSTNode, name: cst.Name) -> bool:
