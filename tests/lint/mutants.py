@@ -405,7 +405,7 @@ SYNCHRONISATION = [
         F,
         (
             "steps = args.epochs * len(loader)",
-            "steps = args.epochs * len(loader.dataset) // args.batch_size",
+            "steps = args.epochs * len(loader.dataset) // 64",
         ),
     ),
     _mutant(

@@ -337,6 +337,28 @@ for epoch in range(epochs):
         loss.backward()
         optimizer.step()
 """
+BRANCHES = """
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        if os.environ["MODE"] == "distill":
+            loss = model(x).mean()
+        else:
+            loss = criterion(model.module(x), y)
+        loss.backward()
+        optimizer.step()
+"""
+PARTS = """
+total = int(os.environ["BATCH"])
+batches = DataLoader(dataset, total // world_size, sampler=sampler)
+schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, len(dataset) // 64 * epochs)
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in batches:
+        criterion(model(x), y).backward()
+        optimizer.step()
+        schedule.step()
+"""
 BY_HAND = """
 torch.manual_seed(3 + rank)
 tokens = torch.zeros(1000, 10)
@@ -427,6 +449,8 @@ PAIRS = {
     "a model that is moved in the expression that wraps it": Pair(
         "DDP302", "model = DDP(Net()).to(device)\n" + STEP, "DDP(Net()).to(device)", "DDP(net)"
     ),
+    "a call past the wrapper in a branch": Pair("DDP303", BRANCHES, "model.module(x)", "model(x)"),
+    "batches that are parts of a larger one": Pair("DDP418", PARTS, "// 64", "// total"),
     "a loss that a helper reduces": Pair("DDP410", REDUCED, "total.clone()", "total.detach()"),
     "a total over batches made by hand": Pair(
         "DDP405", BY_HAND.format(reduce="pass", then=SHOWN), "pass", "dist.all_reduce(loss)"

@@ -428,9 +428,7 @@ DATA = [
         F,
         (
             STEPS,
-            "    steps = args.epochs * (800 // args.batch_size)\n".replace(
-                "800", "len(loader.dataset)"
-            ),
+            "    steps = args.epochs * (len(loader.dataset) // 64)\n",
         ),
     ),
     _variant(

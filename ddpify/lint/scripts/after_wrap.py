@@ -32,12 +32,12 @@ def _is_wrapped_again(script: Script, model: Instance) -> bool:
     """Whether a model is wrapped in two places, and not in either branch of a condition."""
     places = [event.site.node for event in script.events(model, "wrap")]
     return any(
-        not _are_alternatives(script, first, second)
+        not are_alternatives(script, first, second)
         for first, second in combinations(dict.fromkeys(places), 2)
     )
 
 
-def _are_alternatives(script: Script, first: cst.CSTNode, second: cst.CSTNode) -> bool:
+def are_alternatives(script: Script, first: cst.CSTNode, second: cst.CSTNode) -> bool:
     """Whether two places stand in different branches of one condition."""
     branches = {(one.statement, one.positive) for one in script.control.guards(first)}
     others = {(one.statement, not one.positive) for one in script.control.guards(second)}
@@ -68,7 +68,7 @@ def _follows(script: Script, wrap: Wrap, node: cst.CSTNode) -> bool:
     order, made = structure.order, wrap.site.node
     if made not in order or structure.function(made) is not structure.function(node):
         return False
-    return order[made] < order[node] and not _are_alternatives(script, made, node)
+    return order[made] < order[node] and not are_alternatives(script, made, node)
 
 
 def is_in_training(script: Script, node: cst.CSTNode) -> bool:

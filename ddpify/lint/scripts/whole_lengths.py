@@ -29,6 +29,8 @@ class WholeLengths:
         todo, seen = [*self.script.flow.made_of.of(node, module)], set[Location]()
         if any(one.label == LENGTH for one in todo) and self._knows_ranks(node):
             return
+        if not self._divided.isdisjoint(self._sources(node)):
+            return
         while todo:
             one = todo.pop()
             todo += one.given or ()
@@ -72,15 +74,29 @@ class WholeLengths:
 
     @cached_property
     def _sharded(self) -> list[Instance]:
-        """The loaders of the training that are split, each with batches of the size it was told."""
-        return [
-            one
-            for one in self.script.training_loaders
-            if self.script.is_sharded(one) and not self._divides_batches(one)
-        ]
+        """The loaders of the training that are split."""
+        return [one for one in self.script.training_loaders if self.script.is_sharded(one)]
 
-    def _divides_batches(self, loader: Instance) -> bool:
-        """``batch_size=total // world_size``: the batches of one process are as many."""
-        call = loader.site
-        given = argument(call, "batch_size", 1) if isinstance(call, cst.Call) else None
-        return given is not None and self._knows_ranks(given.value)
+    @cached_property
+    def _divided(self) -> set[Location]:
+        """What ``batch_size=total // world_size`` reads: of ``total``, one process makes as many
+        batches.
+        """
+        made = [one.site for one in self._sharded if isinstance(one.site, cst.Call)]
+        given = [argument(call, "batch_size", 1) for call in made]
+        sizes = [one.value for one in given if one is not None and self._knows_ranks(one.value)]
+        return {location for one in sizes for location in self._sources(one)}
+
+    def _sources(self, node: cst.BaseExpression) -> set[Location]:
+        """The slots that have gone into an expression: of ``args.total`` the option alone."""
+        module = self.script.owners.get(node, self.script.module)
+        made = self.script.flow.ancestry(node, module)
+        return {
+            one.location
+            for one in made
+            if one.location is not None and not (one.node and self._is_holder(one.node))
+        }
+
+    def _is_holder(self, node: cst.CSTNode) -> bool:
+        above = self.script.structure_of(node).parents.get(node)
+        return isinstance(above, cst.Attribute) and above.value is node

@@ -63,6 +63,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.after_wrap import are_alternatives
 from ddpify.lint.scripts.loss_inputs import reaches_loss
 from ddpify.lint.scripts.model_layers import is_part_of
 from ddpify.lint.scripts.resolved import is_resolved
@@ -163,6 +164,7 @@ def _called_with_gradients(script: Script, wrapper: Instance, bypass: cst.Call) 
         and module_of(event.site.node.func) is None
         and script.is_wrapped(event.site.node.func)
         and _is_beside(script, event.site.node, bypass)
+        and not are_alternatives(script, event.site.node, bypass)
         and reaches_loss(script, event.site.node)
         for event in script.events(wrapper, "call")
     )
