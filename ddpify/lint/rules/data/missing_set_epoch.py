@@ -81,7 +81,7 @@ from ddpify.understanding.libraries.distributed import is_distributed_sampler
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.taint.sources import draws, name_of
-from ddpify.understanding.values import Class, Instance, Value
+from ddpify.understanding.values import UNKNOWN, Class, Instance, Value
 
 _SHUFFLING = frozenset({"randperm", "shuffle", "permutation"})
 _LOADER = "torch.utils.data.DataLoader"
@@ -241,7 +241,7 @@ def _shuffling(script: Script) -> list[Instance]:
     found: dict[Instance, None] = {}
     for loader in script.facts.loaders:
         held = samplers_of(loader)
-        found |= dict.fromkeys(one for one in held if _shuffles(one) or _may_shuffle(one))
+        found |= dict.fromkeys(one for one in held if _shuffles(one) or _may_shuffle(script, one))
     return list(found)
 
 
@@ -256,10 +256,19 @@ def _shuffles(sampler: Instance) -> bool:
     return all(held.constant() is True for held in given)
 
 
-def _may_shuffle(sampler: Instance) -> bool:
-    """Whether an option says whether the order is random: that of a training is, as a rule."""
-    held = sampler.arguments.get("shuffle")
-    return held is not None and held.constant() is ...
+def _may_shuffle(script: Script, sampler: Instance) -> bool:
+    """``shuffle=part == "train"``: a question about the part of the data, which a training has
+    answered with yes, as a rule.
+    """
+    site = sampler.site
+    given = argument(site, "shuffle", 3) if isinstance(site, cst.Call) else None
+    if given is None or sampler.arguments.get("shuffle", UNKNOWN).constant() is not ...:
+        return False
+    asked = [given.value]
+    if isinstance(given.value, cst.Name):
+        edges = script.flow.edges_into(script.control.locations(given.value))
+        asked = [edge.value for edge in edges if edge.value is not None]
+    return any(isinstance(one, (cst.Comparison, cst.UnaryOperation)) for one in asked)
 
 
 def _makes_itself_known(sampler: Instance) -> bool:

@@ -1,0 +1,119 @@
+"""How code is reached: its conditions, callers and loops, and what runs around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.facts import Site
+from ddpify.understanding.libraries.object_kinds import NO_GRAD
+from ddpify.understanding.structure import Guard
+from ddpify.understanding.taint.locations import Location
+from ddpify.understanding.values import Instance
+
+if TYPE_CHECKING:
+    from ddpify.lint.scripts.sharded_values import Reading
+
+
+class Ways:
+    """Questions about what leads to a node."""
+
+    def __init__(self, script: Reading) -> None:
+        self.script = script
+
+    def guards(self, node: cst.CSTNode) -> Sequence[Guard]:
+        """The conditions under which a node is reached inside its function."""
+        return self.script.structure_of(node).guards(node)
+
+    def callers(self, function: cst.FunctionDef) -> list[Site]:
+        """The places in the project that call a function."""
+        return sorted(
+            self.script.facts.callers.get(function, ()),
+            key=lambda s: (
+                str(s.module.path),
+                self.script.structures[s.module].order.get(s.node, 0),
+            ),
+        )
+
+    def ways_to(self, node: cst.CSTNode) -> list[cst.CSTNode]:
+        """A node and the calls, one in the other, by which its function is reached."""
+        found = {node: None}
+        todo = [node]
+        while todo:
+            one = todo.pop()
+            function = self.script.structure_of(one).function(one)
+            sites = self.callers(function) if function is not None else []
+            todo += [site.node for site in sites if site.node not in found]
+            found |= dict.fromkeys(site.node for site in sites)
+        return list(found)
+
+    def locations(self, node: cst.Name | cst.Attribute) -> set[Location]:
+        """Where a name or an attribute keeps its value, whatever that is."""
+        names, module = self.script.flow.names, self.script.owners.get(node, self.script.module)
+        if isinstance(node, cst.Name):
+            return set(names.of_name(node, module))
+        return set(names.of_attribute(node, module))
+
+    def around(self, node: cst.CSTNode) -> list[cst.For | cst.While]:
+        """The loops around a node, in its function and in those that call it."""
+        found: dict[cst.For | cst.While, None] = {}
+        todo, seen = [node], {node}
+        while todo:
+            one = todo.pop()
+            structure = self.script.structure_of(one)
+            found |= dict.fromkeys(structure.loops(one))
+            function = structure.function(one)
+            if function is not None and function not in seen:
+                seen.add(function)
+                todo += [site.node for site in self.callers(function)]
+        return list(found)
+
+    def is_within(
+        self, node: cst.CSTNode, *names: str, seen: frozenset[cst.CSTNode] = frozenset()
+    ) -> bool:
+        """Whether a node only runs inside ``with`` blocks of these library functions."""
+        structure = self.script.structure_of(node)
+        for above in structure.up(node):
+            for item in above.items if isinstance(above, cst.With) else ():
+                if isinstance(item.item, cst.Call) and self.script.names(item.item.func) & {*names}:
+                    return True
+        function = structure.function(node)
+        callers = self.callers(function) if function is not None and function not in seen else []
+        inner = seen | {function} if function is not None else seen
+        return bool(callers) and all(
+            self.is_within(site.node, *names, seen=inner) for site in callers
+        )
+
+    def in_try(self, node: cst.CSTNode) -> bool:
+        """Whether an error here may be taken by a `try` in the same file."""
+        return any(isinstance(above, cst.Try) for above in self.script.structure_of(node).up(node))
+
+    def without_grad(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
+        """Whether a node only runs where no graph is recorded."""
+        structure = self.script.structure_of(node)
+        for above in structure.up(node):
+            if isinstance(above, cst.With) and any(
+                isinstance(a, Instance) and a.type in NO_GRAD
+                for item in above.items
+                for a in self.script.value(item.item).atoms
+            ):
+                return True
+            if isinstance(above, cst.FunctionDef):
+                return self._function_without_grad(above, seen)
+        return False
+
+    def _function_without_grad(
+        self, function: cst.FunctionDef, seen: frozenset[cst.CSTNode]
+    ) -> bool:
+        for one in function.decorators:
+            target = one.decorator
+            names = self.script.names(target.func if isinstance(target, cst.Call) else target)
+            if names & set(NO_GRAD):
+                return True
+        if function in seen:
+            return False
+        callers = self.callers(function)
+        inner = seen | {function}
+        return bool(callers) and all(self.without_grad(site.node, inner) for site in callers)
