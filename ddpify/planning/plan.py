@@ -50,7 +50,7 @@ class Plan:
     barred: set[cst.CSTNode] = field(default_factory=set)  # gets replicated values in another call
     # Of those, the calls that may be replicated, if nothing else resolves the others.
     others: dict[cst.CSTNode, list[Site]] = field(default_factory=dict)
-    idle: bool = False  # whether reductions were dropped that nothing came to
+    idle: frozenset[cst.CSTNode] = frozenset()  # reductions dropped last that nothing came to
     unmet: list[Demand] = field(default_factory=list)  # when it last decided
     refusals: list[Refusal] = field(default_factory=list)  # what is left unconverted by force
 

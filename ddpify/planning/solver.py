@@ -18,6 +18,7 @@ from ddpify.planning import (
     demand_resolution,
     files_that_stay,
     gathering,
+    idle_reductions,
     mapped_models,
     own_backwards,
     replicated_statements,
@@ -108,6 +109,7 @@ def _planned(
     states: set[object] = set()
     for number in range(_ROUNDS):
         progress.advance("round")
+        asked = plan.choices.copied()
         if number:
             plan.facts = _interpreted(project, plan.choices)
             state = plan.state()
@@ -115,7 +117,7 @@ def _planned(
                 break  # it would go round in a circle
             states.add(state)
         if not _decide_more(plan):
-            if plan.idle:  # or was it out of reach there, as in a hook?
+            if not idle_reductions.left_out(plan, asked):
                 plan.facts = _interpreted(project, plan.choices)
             gathering.forget_ways_back(plan)
             _refuse_what_is_lost(plan)
@@ -261,7 +263,7 @@ def _decide(plan: Plan) -> bool:
     idle = [node for node in plan.reductions if node not in plan.facts.reductions.reduced]
     for node in idle:
         _drop(plan, node)  # another reduction, decided in the same round, did it
-    plan.idle = bool(idle)
+    plan.idle = frozenset(idle)
     outdated = [node for node in plan.reductions if _is_outdated(plan, node)]
     for node in outdated:
         _drop(plan, node)  # something in it is replicated by now: to be decided anew

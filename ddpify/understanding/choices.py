@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from copy import copy
+from dataclasses import dataclass, field, fields
 
 import libcst as cst
 
@@ -51,3 +53,13 @@ class Choices:
     alike: set[cst.CSTNode] = field(default_factory=set)
     # Whether the script is to see no process group, as in one process: it starts none itself.
     alone: bool = False
+
+    def copied(self) -> Choices:
+        """The same decisions, which stay as they are when more are made."""
+        return Choices(**{one.name: copy(getattr(self, one.name)) for one in fields(self)})
+
+    def are_without(self, dropped: AbstractSet[cst.CSTNode], before: Choices) -> bool:
+        """Whether these are the decisions of ``before`` but for the reductions at some places."""
+        others = (one.name for one in fields(self) if one.name != "reduced")
+        same = all(getattr(self, name) == getattr(before, name) for name in others)
+        return same and self.reduced == before.reduced - dropped

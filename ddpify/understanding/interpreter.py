@@ -74,6 +74,7 @@ class Interpreter(RunState):
             self.one_pass()
             if not self._is_outdated():
                 break
+        self.facts.reductions.effective = self.effective
         return self.facts
 
     def _is_outdated(self) -> bool:
@@ -228,7 +229,10 @@ class Interpreter(RunState):
             known &= not any(frame.against_default for frame in self.frames)
             if known and self.meets_split_batches():
                 self.facts.reductions.replicated_through.setdefault(node, set()).add(path)
-        return self._with_whole_parts(node, definition_sites.reduced(result, node))
+        reduced = self._with_whole_parts(node, definition_sites.reduced(result, node))
+        if result.data or reduced.atoms != result.atoms:
+            self.effective.add(node)
+        return reduced
 
     def _take_part(self, reduced: Value) -> None:
         """Let loops have as many rounds on each rank as on the others, which reduce in each."""

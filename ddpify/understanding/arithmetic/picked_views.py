@@ -86,7 +86,7 @@ def _write_through(
         run.mixes(view, *rows)
         return
     # What is gathered there is a copy, which others do not show.
-    if base in run.choices.reduced and not row_writes.is_fresh(base):
+    if run.reduces(base) and not row_writes.is_fresh(base):
         loaders = frozenset(one for a in seen.of(Data) for one in a.loaders)
         run.demand(view, value(Data(Placement.SHARD, loaders, form=Layout.PACKED)), uses.A_ROW)
     for data in rows:
@@ -113,8 +113,9 @@ def _base(run: RunState, view: cst.BaseExpression) -> cst.BaseExpression:
 def _was_rows(run: RunState, shown: cst.BaseExpression) -> bool:
     """Whether an expression gives a rank's rows, or gave them before it was gathered."""
     held = [*run.seen(shown).atoms]
-    if shown in run.choices.reduced:
-        held += run.facts.reductions.reduced.get(shown, ())
+    got = run.facts.reductions.reduced.get(shown, ())
+    if got and run.reduces(shown):
+        held += got
     return any(map(_is_rows, held))
 
 

@@ -220,4 +220,4 @@ def _is_gathered_for_call(run: RunState, written: cst.BaseExpression) -> bool:
     passed = isinstance(written, cst.Name) and written.value in run.frame.scope.passed
     if not passed or not isinstance(call, cst.Call) or call in run.choices.split:
         return False  # ranks take their own of what it gives back
-    return any(argument.value in run.choices.reduced for argument in call.args)
+    return any(run.reduces(argument.value) for argument in call.args)

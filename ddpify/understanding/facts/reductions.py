@@ -23,3 +23,5 @@ class Reductions:
     half_gathered: set[cst.CSTNode] = field(default_factory=set)
     half_reduced: set[cst.CSTNode] = field(default_factory=set)
     used_on_rows: set[cst.CSTNode] = field(default_factory=set)  # reductions, in a training step
+    # Those that gave something else than they got, or were asked for, in any pass or trial.
+    effective: set[cst.CSTNode] = field(default_factory=set)

@@ -34,7 +34,7 @@ def added(run: RunState, node: cst.AugAssign, old: Value, new: Value, result: Va
 
 def _is_chosen(run: RunState, target: cst.Name) -> bool:
     choices = run.choices
-    return target in choices.reduced or target in choices.split or target in choices.batches
+    return run.reduces(target) or target in choices.split or target in choices.batches
 
 
 def _is_plain(atom: Atom) -> bool:

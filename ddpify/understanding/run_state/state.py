@@ -38,6 +38,8 @@ class State(Code):
         self.budget = project.budget
         self.follow = follow  # into the project's functions, where they are called
         self.choices = choices or Choices()
+        # Decided reductions without which this run might have done something else.
+        self.effective: set[cst.CSTNode] = set()
         self.facts = Facts()
         self.heap: dict[tuple[cst.CSTNode, tuple[cst.CSTNode, ...], object], Instance] = {}
         self.made_in: dict[Instance, frozenset[cst.CSTNode]] = {}
@@ -103,6 +105,13 @@ class State(Code):
         known = self._namespaces.setdefault(module, Namespace(module, scope))
         known.scope = scope
         return known
+
+    def reduces(self, node: cst.CSTNode) -> bool:
+        """Whether an expression is to be reduced, which makes a difference where this is asked."""
+        found = node in self.choices.reduced
+        if found:
+            self.effective.add(node)
+        return found
 
     def frames_forward(self) -> bool:
         """Whether code is in progress that treats each sample alone, as a model's forward does."""
