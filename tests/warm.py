@@ -20,6 +20,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
@@ -87,6 +88,7 @@ class Server:
     def __init__(self, end: socket.socket, environment: Mapping[str, str]) -> None:
         self.end, self.environment = end, dict(environment)
         self._owner = os.getpid()
+        self._lock = threading.Lock()
         assert end.recv(64) == b"ready", "the server of warm processes did not start"
 
     def serves(self, call: Call) -> bool:
@@ -105,8 +107,9 @@ class Server:
     def fork(self, call: Call, streams: list[int]) -> int:
         """The process id of a new child of this process, with these standard streams."""
         message = json.dumps(asdict(call)).encode()
-        socket.send_fds(self.end, [message], [*streams, *call.passed])
-        return int(self.end.recv(64))
+        with self._lock:
+            socket.send_fds(self.end, [message], [*streams, *call.passed])
+            return int(self.end.recv(64))
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ import tempfile
 import types
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ddpify.verify.launch.forking import share_with_forks
 from tests import warm
@@ -154,6 +154,23 @@ def _renew(options: set[str]) -> None:
 
 def _run(words: list[str]) -> NoReturn:
     """Run what Python's command line names, and end as Python does."""
+    main = _new_main(words)
+    status = 0
+    try:
+        _execute(words, main)
+    except SystemExit as end:
+        status = _status(end.code)
+    except BaseException as error:
+        status = -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
+        below = error.__traceback__
+        for _ in range(2):  # this function and the next
+            below = below and below.tb_next
+        sys.excepthook(type(error), error.with_traceback(below), below)
+    leave(main, status)
+
+
+def _new_main(words: list[str]) -> dict[str, Any]:
+    """Set up the path, the arguments and ``__main__``, whose names are returned."""
     kind, *rest = words
     script = kind not in ("-c", "-m")
     first = str(Path(kind).parent.resolve()) if script else "" if kind == "-c" else os.getcwd()
@@ -163,26 +180,21 @@ def _run(words: list[str]) -> NoReturn:
     for name in list(sys.modules):
         if name.partition(".")[0] in ("ddpify", "tests"):  # the process finds its own
             del sys.modules[name]
-    main = types.ModuleType("__main__")
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
     main.__dict__.update(__builtins__=__builtins__, __spec__=None)
-    sys.modules["__main__"] = main
-    status = 0
-    try:
-        if kind == "-m":
-            sys.modules.pop(rest[0], None)
-            runpy._run_module_as_main(rest[0])  # type: ignore[attr-defined]
-        elif kind == "-c":
-            exec(compile(rest[0], "<string>", "exec"), main.__dict__)
-        else:
-            main.__dict__.update(__file__=kind, __loader__=SourceFileLoader("__main__", kind))
-            exec(compile(Path(kind).read_bytes(), kind, "exec"), main.__dict__)
-    except SystemExit as end:
-        status = _status(end.code)
-    except BaseException as error:
-        status = -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
-        below = error.__traceback__ and error.__traceback__.tb_next
-        sys.excepthook(type(error), error.with_traceback(below), below)
-    leave(main.__dict__, status)
+    return main.__dict__
+
+
+def _execute(words: list[str], main: dict[str, Any]) -> None:
+    kind, *rest = words
+    if kind == "-m":
+        sys.modules.pop(rest[0], None)
+        runpy._run_module_as_main(rest[0])  # type: ignore[attr-defined]
+    elif kind == "-c":
+        exec(compile(rest[0], "<string>", "exec"), main)
+    else:
+        main.update(__file__=kind, __loader__=SourceFileLoader("__main__", kind))
+        exec(compile(Path(kind).read_bytes(), kind, "exec"), main)
 
 
 def _status(code: object) -> int:
