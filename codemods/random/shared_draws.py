@@ -23,6 +23,8 @@ _RULE = "same-seed-everywhere"
 def edit(plan: Plan, edits: Edits) -> None:
     """Change the draws outside of a wrapped model's forward, where ranks share the generators."""
     alias, wrapped = plan.options.alias, frozenset(trained_models(plan))
+    for site in plan.facts.random.drawn_again.values():
+        plan.refuse(_for_backward(site))
     for call in plan.choices.replicated_statements.values():
         _put_under_replicated(plan, edits, call)
     for node, site in plan.facts.random.made_replicated.items():
@@ -96,6 +98,16 @@ def _put_under_replicated(plan: Plan, edits: Edits, call: Site) -> None:
     edits.put_under(call.module.statement(call.node), f"with {plan.options.alias}.replicated():")
     text = f"{brief(call.node)}: draws the same numbers on all ranks, not rows of the batch"
     edits.note(call, text, rule=_RULE)
+
+
+def _for_backward(site: Site) -> Refusal:
+    return Refusal(
+        site.module,
+        site.node,
+        "it draws for all samples in what is computed again in backward, where ranks would draw"
+        " something else",
+        "draw before the call of torch.utils.checkpoint, and pass what was drawn",
+    )
 
 
 def _for_both(draw: Draw) -> Refusal:

@@ -217,6 +217,8 @@ def _how(data: Data, reader: str) -> str | None:
         return "shape"
     if data.placement is Placement.SHARD and data.form is Layout.STACKED and data.definition_sites:
         return "gather"  # each of the pieces
+    if data.parted:
+        return None  # but what their names stand for
     if data.placement is Placement.SHARD and data.form not in _NEVER_GATHERED:
         return "gather"
     return None

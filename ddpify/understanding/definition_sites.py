@@ -29,6 +29,7 @@ def defined_at(atom: Atom, node: cst.BaseExpression) -> Atom:
         isinstance(atom, Data)
         and atom.placement is Placement.SHARD
         and atom.form is not Layout.PAIRS
+        and not atom.parted
     ):
         atom = replace(atom, names=frozenset({node}))
     if isinstance(atom, Data) and (atom.placement in _NAMED or atom.opaque):

@@ -67,6 +67,8 @@ def combine(operator: str, left: Placement, right: Placement) -> Placement | Non
         return _ADD.get((left, right)) or _ADD.get((right, left))
     if operator == "*":
         return _MULTIPLY.get((left, right)) or _MULTIPLY.get((right, left))
-    if operator in ("/", "//"):
+    if operator == "/":
         return _DIVIDE.get((left, right))
+    if operator == "//" and left is _N and right is _R:
+        return _N  # rounded, which a sum of the ranks' parts is not
     return None

@@ -189,6 +189,36 @@ OF_ONE_PLACEMENT = [
     "noise = f(inputs) if epoch == 0 else f(inputs, 1)\nloss = loss + (out * noise).mean()",
     "for n in (inputs * 0.5, inputs.cumsum(0)):\n    loss = loss + F.mse_loss(n * out, targets)",
 ]
+# Numbers of a rank's rows, or of what a mask leaves of them, that are more than sizes of its own.
+OWN_NUMBERS = [
+    "w = np.array([len(out) / c for c in range(1, 5)])\n"
+    "loss = loss + (out * torch.from_numpy(w)).mean()",
+    "w = torch.ones(4).div(len(out))\nloss = loss + (out * w).mean()",
+    "w = torch.arange(9.0).topk(len(out)).values\nloss = loss + (w.sum() * out).mean()",
+    "loss = loss + out[:, : len(out)].mean()",
+    "print(len(out[labels > 0]) // 2, len(out) * 2 // 3)",
+    "z = out[labels > 0]\nloss = loss + (z * torch.arange(len(z))[:, None]).sum()",
+    "off = torch.arange(len(out)) * 4\nloss = loss * (1 + sum(o * 0.1 for o in off))",
+    "z = F.one_hot(labels).double().mean(1)\nloss = loss + z.sum() * out.mean()",
+]
+# What masks left of several tensors, some of the rows, containers, functions that are not seen.
+PUT_TOGETHER = [
+    "z = torch.cat([out[labels == c] for c in range(4)])\nprint(z[:, 0].tolist())",
+    "loss = loss + sum((a * b).sum() for a, b in zip(out[:-1], out[1:]))",
+    "held = {}\nheld.__setitem__('x', out)\nprint(held['x'].sum().item())",
+    "class Square(torch.autograd.Function):\n"
+    "    forward = staticmethod(lambda ctx, x: (ctx.save_for_backward(x), x * x)[1])\n"
+    "    backward = staticmethod(lambda ctx, g: 2 * ctx.saved_tensors[0] * g / len(g))\n"
+    "loss = loss + Square.apply(out).mean()",
+]
+SIZED_IN_FORWARD = [
+    "n = int(labels.max()) + 1\nh = h + h[:, :n].mean(1, keepdim=True)",
+    "h = h + self.table.narrow(0, 0, len(h))",
+    "order = torch.argsort(labels, stable=True).argsort()\n"
+    "h = torch.cat([h[labels == c] for c in range(4)])[order]",
+    "from torch.utils.checkpoint import checkpoint\n"
+    "h = checkpoint(lambda x: x - x.mean(0), h, use_reentrant=False)",
+]
 LEFT_OUT = [
     "keep = [s for s in samples if s[2] != 3] or samples\n"
     "inputs, targets, labels = (torch.stack(part) for part in zip(*keep))",
@@ -213,7 +243,8 @@ FORMS = [
         for lines in (*IN_LOOP, *LISTS_FOR_UNREAD_CODE, *ROWS_IN_OTHER_LAYOUTS, *BESIDE_ALL)
     ),
     *(("loop", lines) for lines in (*MATCHED, *SOME_OR_PAIRS, *AS_LONG_AS_THE_BATCH)),
-    *(("loop", lines) for lines in OF_ONE_PLACEMENT),
+    *(("loop", lines) for lines in (*OF_ONE_PLACEMENT, *OWN_NUMBERS, *PUT_TOGETHER)),
+    *(("forward", lines) for lines in SIZED_IN_FORWARD),
     *(
         ("forward", lines)
         for lines in (*IN_FORWARD, *OF_UNREAD_CODE, *COUNTED_IN_FORWARD, *VIEWED_IN_FORWARD)
@@ -230,6 +261,11 @@ def test_all_ranks_together_do_what_one_process_does(trial: Trial, place: str, l
 
 REFUSED = [
     ("forward", "z = h.clone()\ntorch.mean(h.detach(), 0, out=z.detach()[0])\nh = z"),
+    (
+        "forward",
+        "from torch.utils.checkpoint import checkpoint\n"
+        "h = checkpoint(lambda x: x * torch.rand(()), h, use_reentrant=False)",
+    ),
     ("collate", "r = inputs[targets.argmax(1).clamp(max=0)]"),
     ("loop", "z = torch.zeros(8, 4)\nv = z[: len(out)]\nv.copy_(out)\nloss = loss + z.mean()"),
     ("loop", "z = torch.zeros(8, 4)\nv = z[: len(out)]\nv[:] = out\nloss = loss + z.mean()"),

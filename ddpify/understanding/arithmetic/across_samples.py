@@ -120,6 +120,10 @@ def on_all_rows(
     if run.collating:
         run.mixes(node, data)
         return replace(data.placed(Placement.SHARD), dim=data.dim, ndim=data.ndim)
+    if data.parted:  # not in the order of the whole batch, where they are put together
+        run.demand(rows, value(data), uses.A_STATISTIC)
+        whole = replace(data.placed(Placement.REPLICATE), form=Layout.GATHERED)
+        return replace(whole, flat=True, opaque=True)
     current_batch.used(run, node, [data])
     stacked = data.form is Layout.STACKED
     known = run.facts.rows.regrouped.get(node)

@@ -170,6 +170,17 @@ def _dot(one: Operation) -> Value | None:
     return value(replace(one.data.placed(Placement.SUM), one_each=True))
 
 
+def _one_hot(one: Operation) -> Value | None:
+    """``one_hot(y)``: as many columns as the largest class of the whole batch asks for."""
+    told = [*one.rest[:1], *(one.kwargs[key] for key in ("num_classes",) if key in one.kwargs)]
+    known = bool(told) and told[0].constant() != -1
+    if one.name != "one_hot" or known or one.data.placement is not Placement.SHARD:
+        return None
+    if one.data.form is Layout.TENSOR and (one.run.module.editable or one.run.collating):
+        return value(across_samples.on_all_rows(one.run, one.node, one.operand, one.data))
+    return across_samples.coupled(one.run, one.node, one.operand, one.data)
+
+
 def _by_table(one: Operation) -> Value | None:
     return across_samples.by_rule(one.run, one.node, one.name, one.operand, one.data, one.rest)
 
@@ -206,6 +217,7 @@ _RULES: tuple[Callable[[Operation], Value | None], ...] = (
     _reordered,
     normalised,
     _dot,
+    _one_hot,
     _by_table,
     _under_each_other,
 )

@@ -259,6 +259,7 @@ def _index(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     """Rows that are picked by position are no longer a shard; whole rows stay one."""
     dim = 0
     batch_rows.note_indices(run, node)
+    _count_other_sizes(run, node, atom)
     left = _dimensions_left(run, node, atom)
     atom = replace(atom, ndim=left, one_each=_leaves_one_each(run, node, atom))
     for element in node.slice:
@@ -280,6 +281,16 @@ def _index(run: RunState, node: cst.Subscript, atom: Data) -> Data:
         else:
             dim += 1
     return _all_rows(run, node, atom)
+
+
+def _count_other_sizes(run: RunState, node: cst.Subscript, atom: Data) -> None:
+    """Let numbers of rows that cut another dimension than that of the rows be those of all."""
+    kinds = [_index_kind(run, element.slice)[0] for element in node.slice]
+    for number, element in enumerate(node.slice):
+        before = kinds[:number]
+        at = number - before.count("new")
+        if kinds[number] == "slice" and ("ellipsis" in before or at != atom.dim):
+            bounds.count_numbers(run, bounds.written(element.slice))
 
 
 def _dimensions_left(run: RunState, node: cst.Subscript, atom: Data) -> int:

@@ -474,7 +474,7 @@ def _result(
 
 def _is_rounded(operator: str, left: Data | None, numbers: list[Data]) -> bool:
     """Whether a part of a number of rows is not the sum of the ranks' parts."""
-    halved = operator == "//" and left is not None and left.form is NumberKind.NUMBER
+    halved = operator == "//" and left is not None
     return halved or any(number.form is NumberKind.ROUNDED for number in numbers)
 
 

@@ -207,9 +207,17 @@ def _leaves_some_out(run: RunState, through: cst.BaseExpression) -> bool:
     lists = [a for a in held.of(Instance) if a.kind == "list"]
     if any(not one.each and _holds_rows(one) for one in lists):
         return True
+    if _takes_some(run, held):
+        return True
     if not isinstance(through, cst.Call) or dotted(through.func) not in _PASSING:
         return False
     return any(_leaves_some_out(run, one.value) for one in through.args)
+
+
+def _takes_some(run: RunState, held: Value) -> bool:
+    """Whether these are rows that were picked by position, or an iterator over such."""
+    picked = any(data.placement is Placement.ROWS for data in held.data)
+    return picked or any(one in run.of_some_samples for one in held.of(Instance))
 
 
 def _holds_rows(made: Instance) -> bool:

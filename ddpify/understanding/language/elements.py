@@ -245,6 +245,9 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
             return value(ragged_samples.one_of(atom) if run.collating else collating.sample(atom))
         if atom.form is Layout.SIZED:
             return REPLICATED
+        if atom.counting and not run.collating:
+            run.demand(node, value(atom), uses.POSITIONS)
+            return REPLICATED
         if atom.form is Layout.GATHERED and atom.opaque:
             return value(atom)  # perhaps one of several tensors
         if atom.form is Layout.GATHERED and not atom.dim and run.frames_forward():

@@ -75,11 +75,15 @@ def _tried(
 ) -> tuple[Value, bool]:
     """What the forward gives, and whether forward and backward treat each sample alone."""
     forward, backward = _method(made, "forward"), _method(made, "backward")
-    if forward is None or backward is None or made.find("setup_context"):
-        return UNKNOWN, True
+    if forward is None or backward is None:
+        return UNKNOWN, False
     context = run.instance(made.node, made.module, CONTEXT)
+    set_up = _method(made, "setup_context")
     with run.trying(forward) as learned:
-        result = run.call_forward(node, forward, [value(context), *args])
+        before = [] if set_up is not None else [value(context)]
+        result = run.call_forward(node, forward, [*before, *args])
+        if set_up is not None:
+            run.call_forward(node, set_up, [value(context), value(Tup(tuple(args))), result])
     alone = not mixes(learned)
     gradients = [replace(d.placed(Placement.SHARD), dim=d.dim, ndim=d.ndim) for d in _rows(result)]
     if not alone or not gradients:

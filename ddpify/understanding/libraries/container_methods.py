@@ -24,6 +24,7 @@ from ddpify.understanding.values import (
     Instance,
     Tup,
     Value,
+    join,
     library_value,
     value,
 )
@@ -83,6 +84,9 @@ def of_container(  # type: ignore[no-untyped-def]
         tensor_pairs.note_used_unseen(run, node, args)
         for expression, one in argument_pairs(node, args, kwargs):
             run.demand_held(expression, one, f"{name}()")
+    elif name.startswith("__"):  # as an operator calls it, perhaps to put something in
+        _take(run, node, atom, name, args, kwargs)
+        return join(value(atom), atom.elements)
     elif name == "sort" and isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         run.demand_held(node.func.value, value(atom), f"{name}()")
     return REPLICATED

@@ -268,6 +268,8 @@ def _take_alike(
         tensor_pairs.beside_replicated(run, held)
     if any(data is not None and data.form is Layout.GATHERED for _, data in held):
         run.of_all_ranks.add(made)
+    if any(data.placement is Placement.ROWS for one in args for data in one.data):
+        run.of_some_samples.add(made)
 
 
 def _range(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:

@@ -251,6 +251,8 @@ def shared_in_forward(run: RunState, node: cst.CSTNode) -> None:
     """Note positions that all ranks must draw alike, where each draws from a stream of its own."""
     if run.frames_forward() and not run.collating and isinstance(node, cst.Call):
         run.facts.random.shared_draws[node] = run.site(node)
+        if run.recomputing:
+            run.facts.random.drawn_again[node] = run.site(node)
 
 
 def _alike_in_forward(run: RunState, node: cst.Call) -> None:

@@ -229,7 +229,7 @@ def _of_a_size(
     numbers = [a for _, v in operands for a in deep_atoms(v) if isinstance(a, Data)]
     own = [a for a in _sizes(short, operands) if tensor_sizes.is_own_number(a)]
     if own and name.startswith("torch."):
-        return value(tensor_sizes.rows_as_many(own[0]))
+        return _of_own_numbers(run, short, operands, own)
     sizes = numbers if short in _COUNTING else _sizes(short, operands)
     rows = [a for a in sizes if a.placement is Placement.SHARD and a.form is Layout.TENSOR]
     if rows:
@@ -250,6 +250,7 @@ def _of_a_size(
         return _sized(run, node, short, counts)
     if counts and listed:
         run.demand_all(*operands[0], f"{short}()")  # a list of numbers, one a count
+        run.demand_held(*operands[0], f"{short}()")
         return REPLICATED
     made = random_numbers.of_a_batchs_size(run, node) if short in batch_sizes.MAKING else None
     if made is not None:
@@ -258,6 +259,17 @@ def _of_a_size(
     if kept:
         return value(Data(Placement.REPLICATE, kept, form=Layout.SIZED))
     return None
+
+
+def _of_own_numbers(
+    run: RunState, short: str, operands: list[tuple[cst.BaseExpression, Value]], own: list[Data]
+) -> Value:
+    """What is made as large as what a mask leaves of a rank's rows; places are among all ranks'."""
+    if short not in _COUNTING or run.collating:
+        return value(tensor_sizes.rows_as_many(own[0]))
+    for shown, held in operands:
+        run.demand(shown, value(*(a for a in own if a in held.atoms)), uses.ROWS_OF_ALL)
+    return value(Data(Placement.REPLICATE, form=Layout.GATHERED, flat=True, opaque=True))
 
 
 def _filled_with(run: RunState, numbers: list[tuple[cst.BaseExpression, Value]]) -> None:
@@ -622,8 +634,17 @@ def _rows_joined(
     if {d.form for d in inner} == {Layout.ROW}:
         return placed  # one of each sample
     if placed.ragged:
-        return placed
+        return _parted(run, node, pieces, placed) if ragged else placed
     return replace(placed, form=Layout.STACKED, definition_sites=_shown_pieces(run, node))
+
+
+def _parted(run: RunState, node: cst.BaseExpression, pieces: Value, joined: Data) -> Data:
+    """What masks left of several tensors: in the order of one process if each is gathered."""
+    shown = [element for element, held in queues.pieces(run, node) if held.data]
+    made = [a.site for a in pieces.of(Instance) if isinstance(a.site, cst.BaseSimpleComp)]
+    if len(shown) == 1 or (not shown and not made):
+        return joined
+    return replace(joined, names=frozenset(shown or (one.elt for one in made)), parted=True)
 
 
 def _shown_pieces(run: RunState, node: cst.BaseExpression) -> frozenset[cst.BaseExpression]:

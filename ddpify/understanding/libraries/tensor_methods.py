@@ -24,6 +24,8 @@ from ddpify.understanding.libraries import random_numbers, sample_hooks, side_ef
 from ddpify.understanding.libraries.instances import MOVES, generator
 from ddpify.understanding.libraries.opaque import sink_method
 from ddpify.understanding.libraries.tensor_calls import tensor_function
+from ddpify.understanding.operators.rules import Rule
+from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds, tensor_sizes
 from ddpify.understanding.syntax import dotted
@@ -53,6 +55,7 @@ _FACTS_OF_A_TENSOR = frozenset(
 IN_PLACE = {f"{name}_": name for name in "t transpose swapaxes swapdims unsqueeze".split()}
 _LOOKING_THROUGH = ("index", "count")  # of a list that ``tolist()`` gives
 _COPYING = ("expand", "repeat", "tile")
+_NEW = frozenset("new_zeros new_ones new_empty new_full".split())
 _BY_SIZES = ("expand", "view", "reshape")
 
 
@@ -324,11 +327,14 @@ def of_plain(  # type: ignore[no-untyped-def]
     if repeated is not None:
         return repeated
     operands = [(_receiver(node), REPLICATED), *argument_pairs(node, args, kwargs)]
-    for _, one in operands[1:]:
-        for data in one.data:
-            if data.placement is Placement.COUNT:
-                run.facts.sizes.shape_uses.update(data.definition_sites)
-                return value(data.placed(Placement.SHARD))
+    if name in _NEW and args:
+        made = name.removeprefix("new_")
+        return tensor_function(run, node, f"torch.{made}", made, args, kwargs)
+    counted = [shown for shown, one in operands[1:] if tensor_sizes.counts(one)]
+    if counted:
+        bounds.count_sizes(run, counted)  # what all ranks hold goes by the number of all rows
+        whole = Data(Placement.REPLICATE, form=Layout.GATHERED, flat=True, opaque=True)
+        return REPLICATED if rule_of(name) is Rule.ELEMENTWISE else value(whole)
     return tensors.function(run, node, name, operands, kwargs, args)
 
 

@@ -70,6 +70,7 @@ class State(Code):
         # Iterators over batches, with the loaders of these.
         self.over_loaders: dict[Instance, frozenset[Instance]] = {}
         self.taking_replicated = 0  # how many comprehensions in progress go through such batches
+        self.recomputing = 0  # calls in progress of what is computed again in backward
         self.rounds: list[Rounds] = []  # of the loops over samples that are in progress
         self.rounds_of: dict[cst.CSTNode, Rounds] = {}
         self.rows_taken: list[Data] = []  # by loops over a batch's rows, the innermost last

@@ -11,6 +11,7 @@ import libcst as cst
 from ddpify.understanding import uses
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes.tensor_sizes import is_own_number
 from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import Data, value
 
@@ -97,6 +98,14 @@ def count_sizes(run: RunState, sizes: Iterable[cst.BaseExpression]) -> None:
                 before = data.definition_sites if data.form is not NumberKind.ROUNDED else ()
                 run.facts.sizes.shape_uses.update(before)  # of this rank's rows
                 run.demand(size, value(data), uses.ROWS_OF_ALL)
+
+
+def count_numbers(run: RunState, sizes: Iterable[cst.BaseExpression]) -> None:
+    """Let numbers of a rank's rows, whole batches or what masks left of them, be those of all."""
+    for size in sizes:
+        count_sizes(run, [size])
+        masked = (d for d in run.seen(size).data if is_own_number(d))
+        run.demand(size, value(*masked), uses.ROWS_OF_ALL)
 
 
 def _counting(run: RunState, size: cst.BaseExpression) -> list[cst.BaseExpression]:

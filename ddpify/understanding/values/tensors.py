@@ -32,7 +32,8 @@ class Data(Atom):
     which a view laid out. ``boolean``: surely truth values. ``taken_by`` are the positions, as
     code, of a single sample. ``views`` are the expressions that may have taken it as a view of some
     samples. ``past``: its loader has given another batch since. ``several``: perhaps several rows
-    for each sample, one behind the other, or those of several tensors.
+    for each sample, one behind the other, or those of several tensors. ``parted``: what masks left
+    of several tensors, one after the other, which the parts of ranks put together are not.
     """
 
     placement: Placement
@@ -52,6 +53,7 @@ class Data(Atom):
     views: frozenset[cst.BaseExpression] = frozenset()
     past: bool = False
     several: bool = False
+    parted: bool = False
 
     @property
     def ragged(self) -> bool:
@@ -150,4 +152,5 @@ def merged(one: Data, other: Data) -> Data:
         views=one.views | other.views,
         past=one.past,
         several=one.several or other.several,
+        parted=one.parted or other.parted,
     )
