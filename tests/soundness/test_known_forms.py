@@ -205,6 +205,8 @@ OWN_NUMBERS = [
 PUT_TOGETHER = [
     "z = torch.cat([out[labels == c] for c in range(4)])\nprint(z[:, 0].tolist())",
     "loss = loss + sum((a * b).sum() for a, b in zip(out[:-1], out[1:]))",
+    "lp = torch.distributions.Normal(out, 1.0).log_prob(targets).sum(-1)\n"
+    "loss = loss + (lp - lp.mean()).pow(2).mean()",
     "held = {}\nheld.__setitem__('x', out)\nprint(held['x'].sum().item())",
     "class Square(torch.autograd.Function):\n"
     "    forward = staticmethod(lambda ctx, x: (ctx.save_for_backward(x), x * x)[1])\n"

@@ -38,10 +38,17 @@ def made(
     return library_object(run, node, name, args, kwargs)
 
 
-def method(distribution: Instance, name: str) -> Value | None:
-    """What a method gives of a distribution of rows; None for others."""
+def method(distribution: Instance, name: str, args: list[Value]) -> Value | None:
+    """What a method gives of a distribution of rows, for rows if for any; None for others."""
     rows = _rows(distribution)
-    return value(rows[0].placed(Placement.SHARD)) if rows and name in _GIVING_ROWS else None
+    if not rows or name not in _GIVING_ROWS or not all(map(_are_rows, args)):
+        return None
+    return value(rows[0].placed(Placement.SHARD))
+
+
+def _are_rows(given: Value) -> bool:
+    rows = (isinstance(a, Data) and a.placement is Placement.SHARD for a in given.atoms)
+    return bool(given) and all(rows)
 
 
 def meet(
