@@ -330,6 +330,10 @@ def of_plain(  # type: ignore[no-untyped-def]
     if name in _NEW and args:
         made = name.removeprefix("new_")
         return tensor_function(run, node, f"torch.{made}", made, args, kwargs)
+    if name in in_place_writes.RESIZING:
+        for data in (d for _, one in operands[1:] for d in tensor_sizes.counts(one)):
+            run.facts.sizes.shape_uses.update(data.definition_sites)
+            return value(data.placed(Placement.SHARD))
     counted = [shown for shown, one in operands[1:] if tensor_sizes.counts(one)]
     if counted:
         bounds.count_sizes(run, counted)  # what all ranks hold goes by the number of all rows
