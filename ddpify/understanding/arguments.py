@@ -10,6 +10,35 @@ from ddpify.understanding.frames import Frame
 from ddpify.understanding.values import Data, Value, deep_atoms
 
 Keywords = dict[str, Value]
+# The first parameter, besides the tensor, of what is read by the position of its arguments.
+_FIRST = {
+    "size": ("dim",),
+    "squeeze": ("dim",),
+    "unsqueeze": ("dim",),
+    "expand_dims": ("axis",),
+    "split": ("split_size", "split_size_or_sections", "indices_or_sections"),
+}
+_TENSOR = ("input",)
+_PLACED = frozenset((*_TENSOR, *(name for names in _FIRST.values() for name in names)))
+
+
+def by_position(
+    name: str, args: list[Value], kwargs: Keywords, tensors: int
+) -> tuple[list[Value], Keywords]:
+    """The arguments of ``x.size(dim=0)`` as those of ``x.size(0)``.
+
+    Args:
+        name: The last name of a method or function of a tensor.
+        args: Its positional arguments.
+        kwargs: Its others.
+        tensors: How many of the former are the tensor: 0 for a method, 1 for a function.
+    """
+    first = (*_TENSOR[: max(tensors - len(args), 0)], *_FIRST.get(name, ()))
+    named = [one for one in first if one in kwargs]
+    if not named or len(args) > tensors or name not in _FIRST:
+        return args, kwargs
+    others = {key: one for key, one in kwargs.items() if key not in named}
+    return [*args, *(kwargs[one] for one in named)], others
 
 
 def argument_pairs(
@@ -19,6 +48,8 @@ def argument_pairs(
     shown = node.args if isinstance(node, cst.Call) else ()
     positional = [a.value for a in shown if a.keyword is None and not a.star]
     named = {a.keyword.value: a.value for a in shown if a.keyword is not None}
+    if not any(a.star for a in shown):
+        positional += [one for key, one in named.items() if key in _PLACED and key not in kwargs]
     pairs = [(positional[i] if i < len(positional) else node, a) for i, a in enumerate(args)]
     return pairs + [(named.get(k, node), v) for k, v in kwargs.items()]
 

@@ -11,9 +11,11 @@ _EMPTY_MODULE = cst.Module(body=())
 OPERATORS: dict[type, str] = {
     cst.Add: "+", cst.Subtract: "-", cst.Multiply: "*", cst.Divide: "/", cst.FloorDivide: "//",
     cst.Modulo: "%", cst.Power: "**", cst.MatrixMultiply: "@",
+    cst.BitAnd: "&", cst.BitOr: "|", cst.BitXor: "^",
     cst.AddAssign: "+", cst.SubtractAssign: "-", cst.MultiplyAssign: "*", cst.DivideAssign: "/",
     cst.FloorDivideAssign: "//", cst.ModuloAssign: "%", cst.PowerAssign: "**",
-    cst.MatrixMultiplyAssign: "@",
+    cst.MatrixMultiplyAssign: "@", cst.BitAndAssign: "&", cst.BitOrAssign: "|",
+    cst.BitXorAssign: "^",
 }  # fmt: skip
 
 

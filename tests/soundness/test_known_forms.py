@@ -27,6 +27,11 @@ IN_LOOP = [
     "r = out[labels.clamp(max=0)]\nloss = loss + (r * out).mean()",
     "r = out[(inputs[:, 0] > 0).byte()]\nloss = loss + r.sum()",
     "mask = (labels == 1) | ~(inputs[:, 1] < 0).to('cpu')\nloss = loss + out[mask].sum()",
+    "mask = (inputs > 0) & (torch.rand(inputs.shape) < 2.0)\nmask |= inputs > 1\n"
+    "inputs[mask] = 0.0\nloss = F.mse_loss(model(inputs), targets)",
+    "print(out.size(dim=0), out.size(dim=1), out.split(split_size=2)[0].sum().item())\n"
+    "r = torch.unsqueeze(input=out, dim=0).mean(dim=1)\n"
+    "print(r.sum().item(), out.unsqueeze(dim=0).mean(1).sum().item())",
     "r = torch.stack([out, inputs], dim=0)\nprint([f'{v:.4f}' for v in r.double().flatten()])",
     "r = torch.cat((out, inputs))\nprint(r.flatten().tolist())",
     "r = out.repeat(2, 1)\nloss = loss + (r * torch.cat([inputs, inputs])).mean()",

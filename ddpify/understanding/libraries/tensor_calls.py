@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
+from ddpify.understanding.arguments import Keywords, argument_pairs, by_position, local_data
 from ddpify.understanding.arithmetic import (
     across_samples,
     einsum,
@@ -102,6 +102,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
     by_pattern = patterns.function(run, node, short, args, kwargs) if name in _BY_PATTERN else None
     if by_pattern is not None:
         return by_pattern
+    args, kwargs = by_position(short, args, kwargs, tensors=1)
     operands = argument_pairs(node, args, kwargs)
     if short == "narrow" and operands and _is_of_all(operands[0][1]):
         bounds.count_sizes(run, [shown for shown, _ in operands[1:]])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.arguments import argument_pairs, local_data
+from ddpify.understanding.arguments import argument_pairs, by_position, local_data
 from ddpify.understanding.arithmetic import (
     in_place,
     last_sizes,
@@ -107,6 +107,7 @@ def of_tensor(  # type: ignore[no-untyped-def]
             packed = replace(atom, definition_sites=frozenset(), form=Layout.PACKED)
             run.demand(receiver, value(packed), uses.A_HOOK)
         return REPLICATED
+    args, kwargs = by_position(name, args, kwargs, tensors=0)
     if name == "size" and args:
         last_sizes.note(run, node, atom, args[0].constant())
     known = _read(run, receiver, atom, name) or _fact(node, atom, name, args)
