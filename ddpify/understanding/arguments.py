@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import takewhile
 
 import libcst as cst
 
@@ -19,7 +20,21 @@ _FIRST = {
     "split": ("split_size", "split_size_or_sections", "indices_or_sections"),
 }
 _TENSOR = ("input",)
-_PLACED = frozenset((*_TENSOR, *(name for names in _FIRST.values() for name in names)))
+# What a layer takes first; ``input`` and a state where nothing is said.
+_OF_LAYERS = {
+    "torch.nn.Transformer": ("src", "tgt"),
+    "torch.nn.TransformerEncoder": ("src",),
+    "torch.nn.TransformerDecoder": ("tgt", "memory"),
+    "torch.nn.TransformerEncoderLayer": ("src",),
+    "torch.nn.TransformerDecoderLayer": ("tgt", "memory"),
+    "torch.nn.MultiheadAttention": ("query", "key", "value"),
+}
+_OF_A_LAYER = ("input", "hx")
+_PLACED = frozenset(
+    name
+    for names in (_TENSOR, _OF_A_LAYER, *_FIRST.values(), *_OF_LAYERS.values())
+    for name in names
+)
 
 
 def by_position(
@@ -36,6 +51,23 @@ def by_position(
     first = (*_TENSOR[: max(tensors - len(args), 0)], *_FIRST.get(name, ()))
     named = [one for one in first if one in kwargs]
     if not named or len(args) > tensors or name not in _FIRST:
+        return args, kwargs
+    others = {key: one for key, one in kwargs.items() if key not in named}
+    return [*args, *(kwargs[one] for one in named)], others
+
+
+def of_layer(
+    kind: str, node: cst.CSTNode, args: list[Value], kwargs: Keywords
+) -> tuple[list[Value], Keywords]:
+    """The arguments of ``attention(query=x, key=y, value=y)`` as those of ``attention(x, y, y)``.
+
+    They are left as they are where the call does not show them in this order.
+    """
+    names = _OF_LAYERS.get(kind, _OF_A_LAYER)[len(args) :]
+    named = list(takewhile(kwargs.__contains__, names))
+    given = node.args if isinstance(node, cst.Call) and kind.startswith("torch.nn.") else ()
+    shown = [a.keyword.value for a in given[len(args) :] if a.keyword is not None]
+    if not named or shown[: len(named)] != named or any(a.star for a in given):
         return args, kwargs
     others = {key: one for key, one in kwargs.items() if key not in named}
     return [*args, *(kwargs[one] for one in named)], others

@@ -31,13 +31,9 @@ def of_function(
     name: str, operands: Iterable[Value], rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> bool:
     """Whether a function by its last name gives a mask of these operands."""
-    kinds = [
-        a.name
-        for one in (*rest, *kwargs.values())
-        for a in one.atoms
-        if isinstance(a, QualifiedName)
-    ]
-    if name in _CONVERTING and kinds:
+    shown = [kwargs["dtype"]] if "dtype" in kwargs else [*rest, *kwargs.values()]
+    kinds = [a.name for one in shown for a in one.atoms if isinstance(a, QualifiedName)]
+    if kinds and (name in _CONVERTING or "dtype" in kwargs):
         return all(kind in _TRUTH for kind in kinds)
     return name in TESTS or (name in KEEPING and are_masks(operands))
 

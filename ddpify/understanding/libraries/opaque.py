@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
+from ddpify.understanding.arguments import Keywords, argument_pairs, local_data, of_layer
 from ddpify.understanding.arithmetic import patterns, sequences, tensor_pairs, tensors
 from ddpify.understanding.arithmetic.denominators import LossCall
 from ddpify.understanding.batching import batch_layers, handmade_batches, per_sample_lists
@@ -199,6 +199,8 @@ def call_instance(
     kwargs: Keywords,
 ) -> Value:
     """``object(...)`` of a library object."""
+    if not (isinstance(target.type, str) and losses.is_module(target.type)):
+        args, kwargs = of_layer(target.kind, node, args, kwargs)
     made = _call_instance(run, node, target, args, kwargs)
     both = coupling_layers.gives_indices(target) and any(isinstance(a, Data) for a in made.atoms)
     return value(Tup((made, made))) if both else made

@@ -223,6 +223,22 @@ def test_layers_that_take_steps_for_steps(tmp_path: Path, layer: str, given: str
     assert any("dd.wrap(" in line for line in added(tmp_path, f"options = {{}}\n{text}"))
 
 
+@pytest.mark.parametrize(
+    ("layer", "given"),
+    [
+        ("nn.TransformerDecoderLayer(4, 2, 8)", "tgt=steps, memory=steps"),
+        ("nn.TransformerDecoderLayer(4, 2, 8)", "steps, memory=steps"),
+        ("nn.GRU(4, 4)", "input=steps"),
+    ],
+)
+def test_layers_that_get_their_inputs_by_name(tmp_path: Path, layer: str, given: str) -> None:
+    text = RECURRENT.replace("nn.LSTM(4, 5, LAYERS)", layer).replace("y, (h, c) =", "steps =")
+    last = f"self.cells({given})" + "[0]" * ("GRU" in layer)
+    last = f"{last}.permute(1, 0, 2)[:, -1]"
+    text = text.replace(f"self.cells({ALONG})", ALONG).replace("RESULT", last)
+    assert not [line for line in added(tmp_path, text) if "dd.gather(" in line]
+
+
 def test_a_row_of_all_steps_is_picked_from_those_of_all_ranks(tmp_path: Path) -> None:
     text = RECURRENT.replace("LAYERS", "2").replace("RESULT", "h[-1]")
     step = "    y = brain.words(a).permute(1, 0, 2).reshape(-1, 4)\n    print(y[9].tolist())\n"
