@@ -22,6 +22,7 @@ DATALOADERS = frozenset(
 )
 OWN_FUNCTIONS = ("torch.autograd.Function", "torch.autograd.function.Function")
 BARS = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.trange", "tqdm.auto.trange")
+_LOADERS = ("torch.hub.load", "torch.jit.load")  # of modules
 _ALIASES = {
     **distributed.ALIASES,
     "torch.utils.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
@@ -57,7 +58,7 @@ def is_module_class(name: str) -> bool:
         return last not in ("Parameter", "ParameterList") and (
             last.lstrip("_")[:1].isupper() or name.startswith("torchvision.models.")
         )
-    return last in ("PreTrainedModel", "LightningModule", "MessagePassing")
+    return last in ("PreTrainedModel", "LightningModule", "MessagePassing") or name in _LOADERS
 
 
 def is_loss(instance: Instance) -> bool:

@@ -108,3 +108,15 @@ def test_an_averaged_model_whose_statistics_are_taken_anew(
     lines = added(tmp_path, text + update + after)
     assert [line for line in lines if "Averaged" in line] == expected
     assert "dd.save(mean.module.state_dict(), 'x')" in lines
+
+
+@pytest.mark.parametrize(
+    "maker", ["torch.hub.load('owner/eyes', 'small')", "torch.jit.load('e.pt')"]
+)
+def test_a_loaded_module_sees_each_sample_alone(tmp_path: Path, maker: str) -> None:
+    text = HEAD + f"eyes = {maker}.eval()\n" + STEP.replace("brain(a)", "brain(seen)")
+    seen = "    with torch.no_grad():\n        seen = eyes.forward_features(a)['patches']\n"
+    text = text.replace("    penalty =", seen + "    penalty =", 1)
+    lines = added(tmp_path, text)
+    assert "penalty = dd.mean(F.cross_entropy(brain(seen), b))" in lines
+    assert not any("dd.gather(" in line for line in lines)
