@@ -83,6 +83,24 @@ def _trains(plan: Plan, model: Instance, call: cst.CSTNode) -> bool:
     return any(e.site.node is call and e.gradient for e in plan.facts.events.get(model, ()))
 
 
+def trains_within(
+    plan: Plan, model: Instance, function: cst.CSTNode, above: tuple[cst.CSTNode, ...] = ()
+) -> bool:
+    """Whether a function, or what it calls, runs the model with a graph.
+
+    ``above``: the functions that call it, which are known not to.
+    """
+    inside, above = set(walk(function)), (*above, function)
+    if any(_trains(plan, model, node) for node in inside):
+        return True
+    called = (
+        one
+        for one, sites in plan.facts.callers.items()
+        if one not in above and any(site.node in inside for site in sites)
+    )
+    return any(trains_within(plan, model, one, above) for one in called)
+
+
 def _calls_with(
     plan: Plan, model: Instance, function: cst.FunctionDef
 ) -> Iterator[tuple[Site, cst.BaseExpression]]:

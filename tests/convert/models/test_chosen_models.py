@@ -144,3 +144,42 @@ def test_layers_that_are_made_in_a_forward_are_no_entries_of_batches(tmp_path: P
 def test_tensors_with_a_row_for_each_that_a_mask_leaves(tmp_path: Path, made: str) -> None:
     body = f"    some = b[b > 0]\n    more = {made}\n    print(more.sum().item())\n"
     assert "print(dd.sum(more.sum()).item())" in added(tmp_path, HEAD + STEP + body)
+
+
+TRAINED_INSIDE = """\
+def build(name):
+    if name == "wide":
+        brain = nn.Linear(4, 3)
+    else:
+        brain = nn.Linear(4, 3, bias=False)
+    return brain
+
+
+def train(brain):
+    for a, b in feed:
+        rule.zero_grad()
+        F.cross_entropy(brain(a), b).backward()
+        rule.step()
+
+
+def run(name):
+    global rule
+    brain = MADE
+    rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+    train(brain)
+    return brain
+
+
+brain = run(input())
+"""
+
+
+@pytest.mark.parametrize("made", ["build(name)\n    brain = nn.DataParallel(brain)", "build(name)"])
+def test_a_function_that_trains_what_it_returns_wraps_it(tmp_path: Path, made: str) -> None:
+    text = HEAD.replace("brain = nn.Linear(4, 3)\n", "").replace(
+        "rule = torch.optim.SGD(brain.parameters(), lr=0.1)\n", ""
+    ) + TRAINED_INSIDE.replace("MADE", made)
+    result = convert_text(tmp_path, text).data.decode()
+    before, after = result.split("train(brain)\n    return")
+    assert "brain = dd.wrap(" in before
+    assert "dd.wrap(" not in after
