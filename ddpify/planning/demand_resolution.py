@@ -45,7 +45,7 @@ def resolve(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -
         return gathering.gather_arguments(plan, demand) or (
             demand.reader == uses.BACKWARD and gathering.gather_for_makers(plan, demand)
         )
-    if demand.reader == uses.BACKWARD and gathering.gather_for_unseen(plan, demand):
+    if demand.reader in (uses.BACKWARD, uses.ITEM) and gathering.gather_for_unseen(plan, demand):
         return True
     if plan.barred.intersection((*editable, *demand.data.names)):
         resolved = _resolve_before_calls(plan, demand)

@@ -199,9 +199,8 @@ def gather_for_unseen(plan: Plan, demand: Demand) -> bool:
     """Give a loss that is not seen, and may divide by anything, the rows of all ranks."""
     if not demand.data.opaque:
         return False
-    return gather_calls(
-        plan, {call for node in demand.data.definition_sites for call in _unseen_calls(plan, node)}
-    )
+    made: set[cst.CSTNode] = {*demand.data.definition_sites} or {demand.site.node}
+    return gather_calls(plan, {call for node in made for call in _unseen_calls(plan, node)})
 
 
 def gather_loss(plan: Plan, node: cst.CSTNode) -> bool:

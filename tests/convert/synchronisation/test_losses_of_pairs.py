@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ddpify.convert import convert_file
+from tests.convert.examples import HEAD, added
 from tests.training_runs import TrainingRuns, assert_trains_the_same
 
 TRAINING = """\
@@ -110,3 +111,28 @@ def test_a_loss_of_pairs_sees_those_of_the_whole_batch(
     script.write_text(TRAINING.replace("LOSS", LOSSES[loss]))
     converted.write_bytes(convert_file(script).data)
     assert_trains_the_same(runs, script, converted)
+
+
+UNSEEN = """\
+from lightly.loss import NTXentLoss
+
+apart = NTXentLoss()
+for a, b in feed:
+    rule.zero_grad()
+    penalty = apart(brain(a), brain(2 * a))
+    penalty.backward()
+    rule.step()
+for a, b in check:
+    with torch.no_grad():
+        y, z = brain(a), brain(2 * a)
+        SHOWN
+"""
+
+
+@pytest.mark.parametrize("shown", ["print(apart(y, z).item())", "c = apart(y, z); print(c.item())"])
+def test_a_loss_that_cannot_be_read_gets_all_rows_in_an_evaluation_too(
+    tmp_path: Path, shown: str
+) -> None:
+    lines = added(tmp_path, HEAD + UNSEEN.replace("SHOWN", shown))
+    assert "penalty = apart(dd.gather(brain(a)), dd.gather(brain(2 * a)))" in lines
+    assert "apart(dd.gather(y), dd.gather(z))" in lines[-1]
