@@ -83,7 +83,12 @@ def _trains(plan: Plan, model: Instance, call: cst.CSTNode) -> bool:
     return any(e.site.node is call and e.gradient for e in plan.facts.events.get(model, ()))
 
 
-def trains_within(
+def trains_its_own(plan: Plan, model: Instance, function: cst.FunctionDef) -> bool:
+    """Whether a function trains a model that no caller gives it."""
+    return not any(_calls_with(plan, model, function)) and _trains_within(plan, model, function)
+
+
+def _trains_within(
     plan: Plan, model: Instance, function: cst.CSTNode, above: tuple[cst.CSTNode, ...] = ()
 ) -> bool:
     """Whether a function, or what it calls, runs the model with a graph.
@@ -98,7 +103,7 @@ def trains_within(
         for one, sites in plan.facts.callers.items()
         if one not in above and any(site.node in inside for site in sites)
     )
-    return any(trains_within(plan, model, one, above) for one in called)
+    return any(_trains_within(plan, model, one, above) for one in called)
 
 
 def _calls_with(

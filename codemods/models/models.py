@@ -195,10 +195,10 @@ def _kept_in_a_collection(plan: Plan, model: Instance, site: Site) -> bool:
 def _built_for_several(plan: Plan, model: Instance, site: Site) -> bool:
     """Whether the function around a place returns other models to other callers.
 
-    They may do different things with them. A function that trains the model wraps it before.
+    They may do different things with them. One that trains its own model wraps it before.
     """
     function = site.module.function(site.node)
-    if function is not None and model_helpers.trains_within(plan, model, function):
+    if function is not None and model_helpers.trains_its_own(plan, model, function):
         return False
     return any(len(models) > 1 for models in _returned(plan, site) if model in models)
 
