@@ -114,7 +114,7 @@ def test_what_has_changed_a_run_asks_for_another(monkeypatch: pytest.MonkeyPatch
     ids=["of a part", "in a hook", "of a number"],
 )
 def test_a_reduction_is_effective_where_it_changes_a_value(place: str, is_effective: bool) -> None:
-    project = Project(source_from_bytes(SCRIPT.encode(), Path("train.py")))
+    project = Project(source_from_bytes(SCRIPT.encode(), "train.py"))
     node = next(call for call in project.entry.structure.all(cst.Call) if code_of(call) == place)
     facts = interpret(project, Choices(reduced={node}))
     assert (node in facts.reductions.effective) is is_effective
