@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 
 import libcst as cst
 import pytest
