@@ -51,10 +51,11 @@ MUTANTS = [
            "enumerate(marks[1:], first_rank)", "enumerate(marks[1:2], first_rank)",
            (SCRIPT, "last_rank")),
     Mutant("gradients are not compared with the original's", "compare/steps.py",
-           "evidence.gradients_off = beyond(What.GRADIENT, number, grads, 0)",
+           "evidence.gradients_off = beyond(grads, 0)",
            "evidence.gradients_off = []", (SCRIPT, "scaled_loss")),
     Mutant("buffers are not compared", "compare/steps.py",
-           "        off = beyond(What.BUFFER, number, buffers, 0)\n", "        off = []\n",
+           "        off = self.floor.beyond(What.BUFFER, number, buffers, 0)\n",
+           "        off = []\n",
            ("test_hand_ports.py", "buffers")),
     Mutant("parameters between the steps are not compared", "compare/steps.py",
            "        if between := self._between(number, own, before, evidence):\n"
