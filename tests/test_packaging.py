@@ -143,6 +143,10 @@ def test_converting_does_not_import_torch() -> None:
     python("-c", code, "convert", "fixtures/functions/train.py", "--diff")
 
 
+def test_importing_verify_does_not_import_torch() -> None:
+    python("-c", "import ddpify.verify, sys; sys.exit('torch' in sys.modules)")
+
+
 def test_module_and_command_have_one_version() -> None:
     assert python("-m", "ddpify", "--version").split() == ["ddpify", ddpify.__version__]
 

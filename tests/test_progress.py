@@ -15,9 +15,10 @@ from tests.test_interrupted import program
 COMMANDS = {"file": ("lint", "train.py", "--no-cache"), "round": ("convert", "train.py", "--diff")}
 
 
-# All work counts as long here, since how long it takes depends on the machine.
+# All work counts as long here, since how long it takes depends on the machine; and so does how long
+# it takes to load what shows it.
 AT_ONCE = (
-    "import sys; from ddpify import progress; progress._DELAY = 0.0;"
+    "import sys, rich.console, rich.progress; from ddpify import progress; progress._DELAY = 0.0;"
     " from ddpify.start import main; main(sys.argv[1:])"
 )
 
@@ -50,7 +51,7 @@ def _piece(reading: int) -> bytes:
 
 @pytest.mark.parametrize("unit", COMMANDS)
 def test_long_work(unit: str, tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(program(60))
+    (tmp_path / "train.py").write_text(program(150))
     assert f"ddpify: {unit} " in said(tmp_path, *COMMANDS[unit], terminal=True, at_once=True)
     assert f"ddpify: {unit} " not in said(tmp_path, *COMMANDS[unit], terminal=False, at_once=True)
 

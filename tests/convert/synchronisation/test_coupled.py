@@ -676,7 +676,7 @@ def test_what_goes_by_the_whole_batch(tmp_path: Path, name: str) -> None:
         ("out = out / out.abs().max()", "out = out / dd.gather(out.abs()).max()"),
         ("out = (out - out.min()) * 2", "out = (out - dd.gather(out).min()) * 2"),
         ("out /= out.norm()", "out /= dd.gather(out).norm()"),
-        ("out = out[:, : int(out.max()) + 1]", ""),
+        ("out = out[:, : int(out.max()) + 1]", "out = out[:, : int(dd.gather(out).max()) + 1]"),
         ("out = out / out.norm(dim=1, keepdim=True)", ""),
     ],
 )
