@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -126,6 +126,7 @@ def along(
         if not dims and (name in ROW_WISE_WITHOUT_DIMENSION or name in _OVER_THE_LAST):
             dims = (-1,)
         places = [dimensions.place(dim, data.ndim) for dim in dims]
+        unsure = unsure or _may_be_of_rows(data, dims)
         if (unsure or dimensions.undecided(places)) and not run.frames_forward():
             results.append(value(data.placed(Placement.COUPLED)))
         elif dims and data.dim not in places:
@@ -167,8 +168,12 @@ def may_mix_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[s
     Where the number of dimensions is not known, the last one is taken for one of each sample.
     """
     given = told(name, rest)
-    dims = [d for one in named_dimensions(given, kwargs) for d in one]
-    return not data.ndim and any(isinstance(d, int) and d < -1 for d in dims)
+    return any(_may_be_of_rows(data, dims) for dims in named_dimensions(given, kwargs))
+
+
+def _may_be_of_rows(data: Data, dims: Iterable[object]) -> bool:
+    """Whether one of these dimensions is counted from the end of a number that is not known."""
+    return not data.ndim and any(isinstance(dim, int) and dim < -1 for dim in dims)
 
 
 def is_of_all_samples(
