@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 from torch.nn.parallel import DistributedDataParallel
 
+from ddpify.verify.inside.gradients import owner
 from ddpify.verify.inside.patching import replace
 from ddpify.verify.inside.world import computes
 
@@ -154,11 +155,8 @@ class Collectives:
 
     def _exchanged_again(self, args: Any) -> None:
         """A gradient that the wrapper averages is reduced by the script itself."""
-        tensor = args[0] if args else None
-        if isinstance(tensor, torch.Tensor) and self._averaged:
-            place = tensor.data_ptr()
-            if any(p.grad is not None and p.grad.data_ptr() == place for p in self._averaged):
-                self._emit("again", at=self.caller())
+        if owner(args[0] if args else None, self._averaged) is not None:
+            self._emit("again", at=self.caller())
 
     @property
     def inside(self) -> bool:

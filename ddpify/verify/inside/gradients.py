@@ -15,6 +15,15 @@ from ddpify.verify.inside.patching import replace
 Mark = tuple[float, float]
 
 
+def owner(tensor: Any, parameters: Iterable[torch.Tensor]) -> torch.Tensor | None:
+    """The first of these parameters whose gradient lies where a tensor does; None without one."""
+    if not isinstance(tensor, torch.Tensor):
+        return None
+    place = tensor.data_ptr()
+    held = (one for one in parameters if one.grad is not None and one.grad.data_ptr() == place)
+    return next(held, None)
+
+
 class Gradients:
     """Watches the gradients of all parameters that optimizers hold.
 
@@ -59,14 +68,10 @@ class Gradients:
 
     def before_collective(self, tensor: Any) -> None:
         """A tensor is about to be reduced: a gradient that was changed before is remembered."""
-        if not isinstance(tensor, torch.Tensor) or self.changed_early:
-            return
-        place = tensor.data_ptr()
-        for parameter in self._parameters():
-            if parameter.grad is not None and parameter.grad.data_ptr() == place:
-                arrived = self._arrived.get(id(parameter))
-                self.changed_early = arrived is not None and arrived != fingerprint(tensor)
-                return
+        parameter = None if self.changed_early else owner(tensor, self._parameters())
+        if parameter is not None:
+            arrived = self._arrived.get(id(parameter))
+            self.changed_early = arrived is not None and arrived != fingerprint(tensor)
 
     def before_clipping(self, parameters: Iterable[torch.Tensor]) -> None:
         """Clipping hides a gradient's scale: keep the gradient that is handed to it."""

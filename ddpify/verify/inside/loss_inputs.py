@@ -11,10 +11,9 @@ import torch
 from torch.nn import functional
 
 from ddpify.verify.inside.fingerprint import rows
+from ddpify.verify.inside.forwards import MAX_ROWS
 from ddpify.verify.inside.patching import replace
 
-MAX_ROWS = 4096
-"""Of a step with more rows than these none are kept: a part of them could not be compared."""
 PAIR = 0.6180339887
 """What a target counts in the number of its pair."""
 
