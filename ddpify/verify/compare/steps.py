@@ -156,14 +156,17 @@ class _Comparer:
     def _compare_step(self, number: int, own: Step, ranks: list[Step]) -> list[Difference]:
         if window := windows.other(number, own, ranks, self.paths):
             return [window]
-        if self.found.rows is None and (window := windows.shorter(number, own, ranks, self.paths)):
+        rows = compare_rows(own, ranks)
+        if self.found.rows is None and (
+            window := windows.shorter(number, own, ranks, rows, self.paths)
+        ):
             return [window]
         if unpaired := differences.pairing(number, own, ranks):
             return [unpaired]
         before = self._befores([own, *ranks])
         self.found.moved |= any(size > 0 for size in sizes(before[0], own.params))
         self.found.gradient |= any(mark and mark[0] for mark in own.grads)
-        evidence = self._situation(number, own, ranks)
+        evidence = self._situation(own, ranks, self._noted(number, rows))
         self.found.settings = evidence.settings
         if between := self._between(number, own, before, evidence):
             return [between]
@@ -192,7 +195,7 @@ class _Comparer:
         off = apart or self.floor.beyond(What.PARAMETER, own.optimizer, before, 0)
         return differences.between(number, evidence, off, apart=bool(apart)) if off else None
 
-    def _situation(self, number: int, own: Step, ranks: list[Step]) -> Evidence:
+    def _situation(self, own: Step, ranks: list[Step], rows: RowComparison | None) -> Evidence:
         """What surrounds the numbers of a step."""
         starts = [starts.get(own.optimizer) for starts in self.starts]
         mine, first = starts[0], starts[1] if len(starts) > 1 else None
@@ -202,7 +205,7 @@ class _Comparer:
             names=mine.names if mine else [],
             buffers=mine.buffers if mine else [],
             batch_norm=self.found.batch_norm,
-            rows=self._rows(number, own, ranks),
+            rows=rows,
             loss=loss_relation(own, ranks, LOSS_TOLERANCE),
             rates=[own.lr, *(step.lr for step in ranks)],
             backwards=ranks[0].forwards if ranks else [],
@@ -250,8 +253,8 @@ class _Comparer:
             for last, calls in zip(before, self.calls, strict=True)
         ]
 
-    def _rows(self, number: int, own: Step, ranks: list[Step]) -> RowComparison | None:
-        rows = compare_rows(own, ranks)
+    def _noted(self, number: int, rows: RowComparison | None) -> RowComparison | None:
+        """The same rows, of which the findings know by now."""
         if rows is not None:
             self.found.rows_compared = True
             if rows.repeated:

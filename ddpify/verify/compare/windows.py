@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ddpify.verify.compare import causes, records
-from ddpify.verify.compare.evidence import compare_rows
+from ddpify.verify.compare.evidence import RowComparison, compare_rows
 from ddpify.verify.compare.records import Step
 from ddpify.verify.verdict import Difference, What
 
@@ -45,7 +45,11 @@ def other(
 
 
 def shorter(
-    number: int, own: Step, ranks: Sequence[Step], paths: Sequence[Path]
+    number: int,
+    own: Step,
+    ranks: Sequence[Step],
+    rows: RowComparison | None,
+    paths: Sequence[Path],
 ) -> Difference | None:
     """A step with another number of samples than the original's, of runs with other numbers of
     steps, after steps that had the original's samples: a batch is left out, or one too many.
@@ -54,10 +58,10 @@ def shorter(
         number: The step.
         own: The original's.
         ranks: The ranks'.
+        rows: Their rows against the original's.
         paths: The records of the original and of the ranks.
     """
-    rows = compare_rows(own, ranks) if number > 1 else None
-    if rows is None or (not rows.missing and not rows.extra) or rows.missing == rows.extra:
+    if number == 1 or rows is None or rows.missing == rows.extra:
         return None
     wanted, *found = (len(_ends(path, own.optimizer)) for path in paths)
     if wanted == found[0] or any(count != found[0] for count in found):
