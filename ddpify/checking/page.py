@@ -10,6 +10,7 @@ from ddpify import __version__
 from ddpify.checking.findings import Finding, Report
 from ddpify.codes import CODES
 from ddpify.verify.report.style import CSS
+from ddpify.verify.report.text import processes
 
 AROUND = 2
 """Lines shown before and after the line of a finding."""
@@ -44,7 +45,7 @@ def _head(report: Report, title: str) -> str:
     tone = {0: "good", 1: "bad"}.get(report.exit_code, "fair")
     return (
         f'<header class="{tone}"><h1>{title.capitalize()}</h1>'
-        f"<p><code>{escape(report.script)}</code> on {report.nproc} processes, "
+        f"<p><code>{escape(report.script)}</code> on {processes(report.nproc)}, "
         f"{max(report.steps, default=0)} optimizer steps</p></header>"
     )
 

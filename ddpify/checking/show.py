@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ddpify.checking.findings import Finding, Report
+from ddpify.verify.report.text import processes
 
 SCHEMA = 1
 WIDTH = 88
@@ -44,7 +45,7 @@ def _summary(report: Report) -> str:
     silenced = f", {len(report.silenced)} silenced" if report.silenced else ""
     steps = max(report.steps, default=0)
     return (
-        f"{report.script}: {what}{silenced} in {steps} steps on {report.nproc} processes "
+        f"{report.script}: {what}{silenced} in {steps} steps on {processes(report.nproc)} "
         f"({report.seconds:.0f} s)"
     )
 

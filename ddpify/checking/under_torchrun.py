@@ -36,7 +36,7 @@ PATIENCE = 60.0
 
 def launched() -> bool:
     """Whether this process is a rank that torchrun started."""
-    return "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1
+    return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 class Watched:

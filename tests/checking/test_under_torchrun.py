@@ -17,8 +17,9 @@ from tests.conftest import FIXTURES
 pytestmark = pytest.mark.torchrun
 
 
-def torchrun(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+def torchrun(*arguments: str, nproc: int = 2, **variables: str) -> subprocess.CompletedProcess[str]:
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={nproc}"]
+    command = [sys.executable, *launcher]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
     return subprocess.run(
         [*command, *arguments], capture_output=True, text=True, timeout=120, env=environment
@@ -73,3 +74,10 @@ def test_a_converted_script_compares_its_first_steps(
     done = torchrun(str(script), DDPIFY_CHECK="5")
     assert done.returncode == 0, done.stderr
     assert "no finding in 5 steps on 2 processes" in done.stderr
+
+
+def test_a_single_rank_is_judged_in_its_own_process(folder: Path) -> None:
+    done = torchrun("-m", "ddpify", "check", "sampled.py", "--steps", "3", nproc=1)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no finding in 3 steps on 1 process (" in done.stdout
+    assert "running sampled.py" not in done.stderr

@@ -49,7 +49,6 @@ _TORCHRUN = frozenset(
         "GROUP_WORLD_SIZE",
         "MASTER_ADDR",
         "MASTER_PORT",
-        "TORCHELASTIC_RUN_ID",
         "TORCH_DISTRIBUTED_DEBUG",
     ]
 )
@@ -205,7 +204,7 @@ class Worker:
         )
 
     def _environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if name not in _TORCHRUN}
+        kept = {name: value for name, value in os.environ.items() if not _is_of_torchrun(name)}
         loopback = {"lo", "lo0"} & {name for _, name in socket.if_nameindex()}
         forced = {
             "PYTHONHASHSEED": "0",
@@ -227,3 +226,8 @@ class Worker:
             "GLOO_SOCKET_IFNAME": min(loopback, default=""),
         }
         return {**{k: v for k, v in usual.items() if v}, **kept, **forced}
+
+
+def _is_of_torchrun(name: str) -> bool:
+    """Whether torchrun sets this variable; with it, ranks started here would look for its store."""
+    return name in _TORCHRUN or name.startswith("TORCHELASTIC_")
