@@ -11,6 +11,7 @@ from ddpify.runtime.gradient_hooks import gradient_hook
 from ddpify.runtime.joined import scale_lr
 from ddpify.runtime.loader import replicate, shard
 from ddpify.runtime.loggers import silent
+from ddpify.runtime.loss_scale import wrap_scaler
 from ddpify.runtime.main_writes import main_writes
 from ddpify.runtime.model import unwrap, wrap
 from ddpify.runtime.padding import pad_packed_sequence
@@ -93,4 +94,5 @@ __all__ = [
     "use_batch_of",
     "world_size",
     "wrap",
+    "wrap_scaler",
 ]

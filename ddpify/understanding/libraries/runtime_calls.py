@@ -214,6 +214,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "batch_gradient_hook": _given,
     "broadcast": _given,
     "scale_lr": _given,
+    "wrap_scaler": _given,
     "resumable": _given,
     "squeeze": _squeeze,
     "take": _taken,
