@@ -62,6 +62,7 @@ torch.save(model.state_dict(), "model.pt")
 DRAWS = PLAIN.replace("model(x)", "model(x + 0.1 * torch.randn(x.shape, device=device))")
 STREAM = PLAIN.replace(
     "        loss =",
+    "        side.wait_stream(torch.cuda.current_stream())\n"
     "        with torch.cuda.stream(side):\n            twice = 2 * y\n"
     "        torch.cuda.current_stream().wait_stream(side)\n        y = twice / 2\n        loss =",
 ).replace("for epoch", "side = torch.cuda.Stream()\nfor epoch", 1)
@@ -129,6 +130,14 @@ def test_two_ranks_share_a_gpu(name: str, launched: Launched, tmp_path: Path) ->
     found = launched([*torchrun(2), "train_ddp.py"], **shared)
     close = CLOSE.get(name, 1e-4)
     torch.testing.assert_close(found, expected, rtol=close, atol=close)
+
+
+def test_two_sharded_ranks_skip_the_same_steps(launched: Launched, tmp_path: Path) -> None:
+    converted(AMP, tmp_path, Options(strategy="fsdp"))
+    expected = launched(["train.py"])
+    shared = {"DDPIFY_BACKEND": "gloo", "CUDA_VISIBLE_DEVICES": "0"}
+    found = launched([*torchrun(2), "train_ddp.py"], **shared)
+    torch.testing.assert_close(found, expected, rtol=CLOSE["AMP"], atol=CLOSE["AMP"])
 
 
 @pytest.mark.on_cpu
