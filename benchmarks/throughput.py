@@ -118,9 +118,13 @@ def stepping(text: str) -> Iterator[None]:
 
 def timed(run: Iterator[None]) -> tuple[float, float]:
     """Seconds and processor seconds of a step."""
+    import torch
+
     start, work = time.perf_counter(), time.process_time()
     for _ in range(STEPS):
         next(run)
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
     return (time.perf_counter() - start) / STEPS, (time.process_time() - work) / STEPS
 
 

@@ -132,14 +132,6 @@ def test_two_ranks_share_a_gpu(name: str, launched: Launched, tmp_path: Path) ->
     torch.testing.assert_close(found, expected, rtol=close, atol=close)
 
 
-def test_two_sharded_ranks_skip_the_same_steps(launched: Launched, tmp_path: Path) -> None:
-    converted(AMP, tmp_path, Options(strategy="fsdp"))
-    expected = launched(["train.py"])
-    shared = {"DDPIFY_BACKEND": "gloo", "CUDA_VISIBLE_DEVICES": "0"}
-    found = launched([*torchrun(2), "train_ddp.py"], **shared)
-    torch.testing.assert_close(found, expected, rtol=CLOSE["AMP"], atol=CLOSE["AMP"])
-
-
 @pytest.mark.on_cpu
 def test_check_under_torchrun(counts: list[int], launched: Launched, tmp_path: Path) -> None:
     """Ranks with NCCL are compared with each other, on the real devices."""

@@ -14,10 +14,10 @@ from ddpify import runtime as dd
 from tests.runtime import ranks
 
 
-def _train(clip: bool, fused: bool) -> dict[str, Any]:
+def _train(clip: bool, fused: bool, strategy: str) -> dict[str, Any]:
     torch.manual_seed(3)
     data = TensorDataset(torch.randn(44, 6), torch.randn(44, 1))
-    net = dd.wrap(nn.Linear(6, 1))
+    net = dd.wrap(nn.Linear(6, 1), strategy=strategy)
     optimizer = torch.optim.Adam(net.parameters(), lr=0.1, fused=fused)
     scaler = dd.wrap_scaler(torch.amp.GradScaler("cpu", init_scale=2.0**18, growth_interval=3))
     assert isinstance(scaler, torch.amp.GradScaler)
@@ -30,21 +30,28 @@ def _train(clip: bool, fused: bool) -> dict[str, Any]:
         scaler.scale(loss).backward()
         if clip:
             scaler.unscale_(optimizer)
-            norms.append(nn.utils.clip_grad_norm_(net.parameters(), 0.5).item())
+            norms.append(dd.full_tensor(nn.utils.clip_grad_norm_(net.parameters(), 0.5)).item())
         scaler.step(optimizer)
         scaler.update()
         scales.append(scaler.state_dict()["scale"])
-    weights = [p.detach().clone() for p in net.parameters()]
+    weights = [dd.full_tensor(p.detach()).clone() for p in net.parameters()]
     return {"scales": scales, "norms": norms, "losses": losses, "weights": weights}
 
 
-@pytest.mark.parametrize(("clip", "fused"), [(True, False), (False, False), (False, True)])
-@pytest.mark.parametrize("size", [2, 3])
-def test_the_same_steps_overflow(size: int, clip: bool, fused: bool) -> None:
-    alone = ranks.run(partial(_train, clip, fused), 1)[0]
+@pytest.mark.parametrize(
+    ("size", "clip", "fused", "strategy"),
+    [
+        (2, True, False, "ddp"),
+        (3, False, False, "ddp"),
+        (2, False, True, "ddp"),
+        (2, True, False, "fsdp"),
+    ],
+)
+def test_the_same_steps_overflow(size: int, clip: bool, fused: bool, strategy: str) -> None:
+    alone = ranks.run(partial(_train, clip, fused, "ddp"), 1)[0]
     assert alone["scales"][0] < 2.0**18  # some steps overflow
     assert max(alone["scales"][1:]) > min(alone["scales"])  # and others do not
-    for result in ranks.run(partial(_train, clip, fused), size):
+    for result in ranks.run(partial(_train, clip, fused, strategy), size):
         assert result["scales"] == alone["scales"]
         assert result["losses"] == pytest.approx(alone["losses"], rel=1e-3)
         assert result["norms"] == pytest.approx(alone["norms"], rel=1e-2, nan_ok=True)
