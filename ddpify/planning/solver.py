@@ -39,7 +39,7 @@ from ddpify.planning.loader_order import (
 from ddpify.planning.other_kinds import refuse_before, refuse_runtime_itself
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
-from ddpify.planning.split_points import lasts, split_batches
+from ddpify.planning.split_points import lasts, split_batches, told_apart_nowhere
 from ddpify.understanding import uses
 from ddpify.understanding.batching import collating
 from ddpify.understanding.budget import Exhausted
@@ -185,6 +185,7 @@ def _refuse_what_is_lost(plan: Plan) -> None:
         *own_backwards.divided(facts, plan.project),
         *own_backwards.averaged(facts, plan.project),
         *unshared.unequal_batches(facts),
+        *told_apart_nowhere(facts, plan.choices),
         *lost_batches(plan),
         *mapped_models.by_hand(plan),
     )

@@ -214,27 +214,36 @@ def _keep_untrained_replicated(facts: Facts, choices: Choices) -> bool:
 
 
 def _split_evaluations(facts: Facts, choices: Choices) -> bool:
-    """Split all batches where a function that reduces results gets replicated ones elsewhere."""
-    both = [
-        site
-        for node, site in facts.reductions.reduced_replicated.items()
-        if node in facts.reductions.reduced
-    ]
+    """Split all batches where a function that reduces results gets replicated ones elsewhere.
+
+    Where they cannot be split, what such a function gets may yet be reduced before its calls.
+    """
+    both = _reduced_in_part(facts)
     if not both:
         return False
     if choices.split_all or lasts(facts, choices):
-        if all(_keep_replicated(facts, choices, site.node) for site in both):
-            return True
-        raise Refusal(
-            both[0].module,
-            both[0].node,
+        return all(_keep_replicated(facts, choices, site.node) for site in both)
+    choices.split_all = True
+    choices.replicated -= choices.batches.keys()
+    return True
+
+
+def _reduced_in_part(facts: Facts) -> list[Site]:
+    """The reductions that get a rank's part in one call, and a global value in another."""
+    found = facts.reductions.reduced_replicated.items()
+    return [site for node, site in found if node in facts.reductions.reduced]
+
+
+def told_apart_nowhere(facts: Facts, choices: Choices) -> Iterable[Refusal]:
+    """A reduction of batches made by hand that would reduce a global value in some calls, too."""
+    for site in _reduced_in_part(facts) if choices.by_hand else ():
+        yield Refusal(
+            site.module,
+            site.node,
             "this is computed from batches that are split among the ranks, and elsewhere from"
             " others that cannot be",
             "let the training and the evaluation call functions of their own",
         )
-    choices.split_all = True
-    choices.replicated -= choices.batches.keys()
-    return True
 
 
 def lasts(facts: Facts, choices: Choices) -> bool:

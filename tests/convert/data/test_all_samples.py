@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ddpify.convert import Refusal
-from tests.convert.examples import added, convert_text
+from ddpify.convert import convert_file
+from tests.convert.examples import added
+from tests.training_runs import TrainingRuns, assert_trains_the_same
 
 HEAD = """\
 import torch
@@ -69,6 +70,44 @@ def test_an_evaluation_on_other_samples_than_those_of_all_steps_is_whole(
     assert not any("10" in line for line in lines)
 
 
-def test_where_it_cannot_be_told_apart_it_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refusal, match="elsewhere from others that cannot be"):
-        convert_text(tmp_path, HEAD + MADE.replace("SHOWN", "print(judge(a, b), judge(c, d))"))
+EVALUATED = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+torch.manual_seed(0)
+torch.set_default_dtype(torch.float64)
+brain = nn.Linear(4, 3)
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+a, b = torch.randn(31, 4), torch.randint(3, (31,))
+c, d = torch.randn(10, 4), torch.randint(3, (10,))
+def judge(x, y):
+    return F.cross_entropy(brain(x), y).item()
+def rounded(scores):
+    return [round(float(one), 4) for one in scores]
+for step in range(3):
+    rule.zero_grad()
+    F.cross_entropy(brain(a), b).backward()
+    rule.step()
+    print(SHOWN)
+"""
+
+
+@pytest.mark.parametrize(
+    ("shown", "line"),
+    [
+        ("judge(a, b), judge(c, d)", "print(judge(dd.gather(a), dd.gather(b)), judge(c, d))"),
+        (
+            "rounded(brain(a)[:, 0]), rounded(c[:, 0])",
+            "print(rounded(dd.gather(brain(a)[:, 0])), rounded(c[:, 0]))",
+        ),
+    ],
+)
+def test_a_function_of_these_samples_and_of_others_gets_all_of_both(
+    tmp_path: Path, runs: TrainingRuns, shown: str, line: str
+) -> None:
+    script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
+    script.write_text(EVALUATED.replace("SHOWN", shown))
+    converted.write_bytes(convert_file(script).data)
+    assert line in converted.read_text()
+    assert_trains_the_same(runs, script, converted)
