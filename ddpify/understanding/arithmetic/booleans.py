@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ddpify.understanding.values import Atom, Data, QualifiedName, Tup, Value, value
+from ddpify.understanding.values import (
+    Atom,
+    Data,
+    Instance,
+    QualifiedName,
+    Tup,
+    Value,
+    deep_atoms,
+    value,
+)
 
 TESTS = frozenset(
     "eq ne gt lt ge le not_equal greater greater_equal less less_equal isnan isfinite isinf"
@@ -47,6 +56,12 @@ def are_masks(held: Iterable[Value]) -> bool:
     """Whether all tensors among some values are masks, and there is one."""
     data = [one for each in held for one in each.data]
     return bool(data) and all(one.boolean for one in data)
+
+
+def join_masks(pieces: Value) -> bool:
+    """Whether all that a list or tuple of tensors holds, and that is joined, are masks."""
+    held = [a for a in deep_atoms(pieces) if not isinstance(a, (Tup, Instance))]
+    return bool(held) and all(isinstance(a, Data) and a.boolean for a in held)
 
 
 def marked(made: Value, boolean: bool) -> Value:

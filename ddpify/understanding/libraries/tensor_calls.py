@@ -12,6 +12,7 @@ from ddpify.understanding import uses
 from ddpify.understanding.arguments import Keywords, argument_pairs, by_position, local_data
 from ddpify.understanding.arithmetic import (
     across_samples,
+    booleans,
     einsum,
     in_place,
     one_tensor,
@@ -117,6 +118,8 @@ def tensor_function(  # type: ignore[no-untyped-def]
         return sized
     if short in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
         joined = _concatenated(run, node, short, args, kwargs)
+        if booleans.join_masks(args[0] if args else kwargs.get("tensors", UNKNOWN)):
+            joined = booleans.marked(joined, True)
         return joined or handmade_batches.made(run, short) or REPLICATED
     if name == "numpy.shape" and operands and operands[0][1].data:
         return across_samples.coupled_operands(run, node, operands[:1], rows=False)
