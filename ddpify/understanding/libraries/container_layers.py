@@ -56,11 +56,20 @@ def gives_new(layer: Instance, around: tuple[Instance, ...] = ()) -> bool:
 
 def of_several_results(target: Instance) -> list[Instance]:
     """The last layer of a Sequential, where it is a class of the project that returns a tuple."""
+    return [one for one in _last(target).of(Instance) if _returns_a_tuple(one)]
+
+
+def last_layer(target: Instance) -> Instance | None:
+    """The last layer of a Sequential, where it can be one alone."""
+    held = [*_last(target).atoms]
+    return held[0] if len(held) == 1 and isinstance(held[0], Instance) else None
+
+
+def _last(target: Instance) -> Value:
     numbered = [key for key in target.arguments if key.isdigit()]
     if target.type != SEQUENTIAL or not numbered:
-        return []
-    last = target.arguments[max(numbered, key=int)]
-    return [one for one in last.of(Instance) if _returns_a_tuple(one)]
+        return UNKNOWN
+    return target.arguments[max(numbered, key=int)]
 
 
 def _returns_a_tuple(layer: Instance) -> bool:

@@ -30,7 +30,7 @@ def note_loaders(
 def rows_of_all(run: RunState, node: cst.BaseExpression, first: Value) -> Value | None:
     """What comes back for the rows of all ranks: perhaps those, as a model that gets it shows."""
     held = [a for a in first.atoms if isinstance(a, Data) and a.form is Layout.GATHERED]
-    if not held or run.frames_forward():
+    if not held:
         return None
     loaders = frozenset(loader for data in held for loader in data.loaders)
     run.facts.loading.unseen_calls.add(node)
@@ -38,7 +38,7 @@ def rows_of_all(run: RunState, node: cst.BaseExpression, first: Value) -> Value 
 
 
 def enter_a_model(run: RunState, given: list[Value]) -> None:
-    """Remember which of the calls that gave a model its arguments got the rows of all ranks."""
+    """Remember which of the calls that gave a model, or a layer, its input got all ranks' rows."""
     for data in (a for one in given for a in one.atoms if isinstance(a, Data)):
         for node in data.names if data.form is Layout.GATHERED else ():
             if isinstance(node, cst.Call) and node in run.facts.loading.unseen_calls:

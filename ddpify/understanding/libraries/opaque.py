@@ -246,6 +246,8 @@ def _call_instance(
         found = (a.placement for a in deep_atoms(made) if isinstance(a, Data))
         if any(placement.partial or not placement.local for placement in found):
             return made
+    if target.kind.startswith("torch.nn."):
+        escaping_loaders.enter_a_model(run, args)
     _run_layers(run, node, target, args, kwargs)
     _note_all_rows(run, node, target, args)
     if target.kind.endswith(".ToPILImage"):
@@ -260,7 +262,9 @@ def _call_instance(
         if target.kind == "torch.nn.MultiheadAttention":  # and its weights, with the batch first
             weights = (replace(a, dim=0) if isinstance(a, Data) else a for a in made.atoms)
             return value(Tup((made, value(*weights))))
-        return made
+        ending = container_layers.last_layer(target)
+        states = sequences.through_layer(ending, [made]) if ending is not None else None
+        return states or made
     return result
 
 
@@ -305,6 +309,7 @@ def _run_layers(
     chained = target.type == container_layers.SEQUENTIAL and len(args) == 1
     for layer in container_layers.taking(target, len(args) + len(kwargs)) if any(given) else ():
         made = run.call_layer(node, layer, given, kwargs)
+        escaping_loaders.enter_a_model(run, [made])
         if chained and made.data and all(d.placement is Placement.SHARD for d in made.data):
             given = [_without_definition_sites(made)]
 
