@@ -55,7 +55,7 @@ def _line(model: str, precision: str, memory: float) -> str:
     given = ["--model", model, *(["--bf16"] if precision == "bfloat16" else [])]
     planned = _planned(given, memory)
     one = planned["table"][0]
-    said = one["ddp"] + one["activations"]
+    said = one["ddp"] + one["step"]
     found = _peak(given, 1.0)
     largest, share = one["largest_batch"], memory * 2**30 / _total()
     fits = _peak([*given, "--batch", str(largest)], share) > 0

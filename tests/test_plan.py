@@ -8,9 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
 from ddpify.sizing.largest import search
 from ddpify.sizing.measuring import Measurement, measure
+from ddpify.sizing.models import step_temporaries
+from ddpify.sizing.peak import Peak
+from ddpify.sizing.steps import WORKSPACE
 from ddpify.sizing.table import plan_of, readable, render
 from tests.conftest import FIXTURES, Ddpify
 
@@ -108,20 +113,60 @@ def test_activations_are_what_backward_needs(stepped: tuple[Path, Measurement]) 
     assert plan["batch"] == 16
     # The input, which the first layer needs, and the output of tanh, which it and the last need.
     assert plan["activations"] == 4 * 16 * (8 + 32)
-    assert stepped[1].smaller == (8, 4 * 8 * (8 + 32))
-    assert (stepped[1].per_sample, stepped[1].fixed) == (4 * (8 + 32), 0)
+    assert stepped[1].smaller is not None
+    half, kept = stepped[1].smaller
+    assert (half, kept.activations) == (8, 4 * 8 * (8 + 32))
+    assert stepped[1].per_sample == 4 * (8 + 32)
+
+
+def test_the_largest_batch_leaves_room_for_the_peak_of_a_step(
+    stepped: tuple[Path, Measurement],
+) -> None:
+    """At the first layer's gradients: batch, tanh's output, and its and the layer's gradients."""
+    found = stepped[1]
+    weights = 4 * (8 * 32 + 32)  # all gradients, of which the last layer's are there
+    at_peak = 4 * (8 + 3 * 32) * 16
+    assert found.tensors is not None and found.peak is not None
+    assert found.tensors == pytest.approx(at_peak - weights, abs=4 * 16)
+    assert found.peak - found.tensors == WORKSPACE
+    plan = plan_of(*stepped, memory=WORKSPACE + 20_000 + WORKSPACE // 9)
     rows = {row["gpus"]: row for row in plan["table"]}
-    assert rows[4]["activations"] == plan["activations"] // 4
-    free = 0.9 * plan["device_memory"] - rows[1]["ddp"]
-    assert rows[1]["largest_batch"] == int(free / (4 * 40)) == 40
-    assert rows[2]["largest_batch"] == 64  # all that there are
+    assert rows[1]["step"] == found.peak
+    free = 0.9 * plan["device_memory"] - rows[1]["ddp"] - found.peak
+    assert rows[1]["largest_batch"] == pytest.approx(16 + free / (4 * (8 + 3 * 32)), abs=1)
+    assert 16 < rows[1]["largest_batch"] < 64
+    assert rows[4]["largest_batch"] == 64  # all that there are
+
+
+def test_memory_counts_while_it_lives() -> None:
+    own = torch.ones(1000)
+    peak = Peak()
+    with peak:
+        peak.start([own])
+        own[10:].clone()
+        made = own + 1
+        view = made[10:]
+        view.mul_(2)
+        del made
+        for _ in range(3):
+            own + view.sum()
+    assert peak.most == 4000 + 4000 + 4
+
+
+def test_steps_make_tensors_of_their_own() -> None:
+    """Adam's foreach step takes the roots of all its second moments at once."""
+    weights = [nn.Parameter(torch.ones(100)) for _ in range(9)]
+    assert step_temporaries(torch.optim.Adam(weights)) == 3600
+    assert step_temporaries(torch.optim.SGD(weights, momentum=0.9)) == 0
+    assert step_temporaries(torch.optim.Adam(weights, foreach=False)) == 1200
 
 
 def test_batches_are_tried_without_memory(stepped: tuple[Path, Measurement]) -> None:
     _, found = stepped
     assert found.steps is not None
-    assert found.steps.activations(100_000) == 4 * 100_000 * (8 + 32)
-    text = render(plan_of(*stepped, memory=10_000))
+    kept = found.steps.kept(100_000)
+    assert kept is not None and kept.activations == 4 * 100_000 * (8 + 32)
+    text = render(plan_of(*stepped, memory=2 * WORKSPACE))
     assert "all 64" in text and "batches in a step without memory" in text
 
 
@@ -129,7 +174,7 @@ def test_a_step_that_needs_values_is_calculated(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(STEP.replace("loss.backward", "print(loss.item())\n    loss.backward"))
     found = measure(script, (), 300)
-    assert found.smaller == (8, 4 * 8 * (8 + 32))
+    assert found.smaller is not None and found.smaller[1].activations == 4 * 8 * (8 + 32)
     text = render(plan_of(script, found, memory=10_000))
     assert "calculated from what batches of 16 and 8 keep" in text and "item" in text
     found.close()
@@ -181,8 +226,7 @@ def test_activations_under_autocast(stepped: tuple[Path, Measurement]) -> None:
     found.close()
     # The last layer's weights are kept in bfloat16, too: the first needs no gradient of its input.
     assert found.activations == 2 * (16 * (8 + 32) + 32)
-    assert (found.per_sample, found.fixed) == (2 * (8 + 32), 2 * 32)
-    assert found.activations_on(4) == 2 * (4 * (8 + 32) + 32)
+    assert found.per_sample == 2 * (8 + 32)
     single, half = (plan_of(stepped[0], found, None, kind) for kind in ("float32", "bfloat16"))
     gathered = single["parameters"] // 2
     assert single["table"][1]["fsdp"] - half["table"][1]["fsdp"] == gathered

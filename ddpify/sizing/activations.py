@@ -40,10 +40,15 @@ class Activations:
         hooks: Any = torch.autograd.graph.saved_tensors_hooks(pack, unpack)
         hooks.__enter__()
 
-    def bytes(self, held: Iterable[torch.Tensor]) -> int:
-        """Bytes of what is saved now, each storage once, without what models hold anyway."""
+    def bytes(
+        self, held: Iterable[torch.Tensor], but: Callable[[torch.Tensor], bool] | None = None
+    ) -> int:
+        """Bytes of what is saved now, each storage once, without what models hold anyway.
+
+        ``but``: whether a tensor is left out.
+        """
         own = {_place(tensor) for tensor in held}
-        saved = [one.tensor for one in self._held]
+        saved = [one.tensor for one in self._held if but is None or not but(one.tensor)]
         sizes = {_place(tensor): tensor.untyped_storage().nbytes() for tensor in saved}
         return sum(size for place, size in sizes.items() if place not in own)
 

@@ -8,6 +8,7 @@ ends then. BATCH is what loaders' batches are cut to, as in 16:8 for those of 16
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -23,7 +24,9 @@ from torch.utils.data import DataLoader
 
 from ddpify.sizing.activations import Activations, held_by
 from ddpify.sizing.models import measured
+from ddpify.sizing.peak import Peak
 from ddpify.sizing.probing import Probes
+from ddpify.sizing.steps import WORKSPACE, Kept
 
 
 def main(result: str, precision: str, batch: str, script: str, arguments: list[str]) -> None:
@@ -50,7 +53,8 @@ class _FirstStep:
 
     def __init__(self, result: str, whole: int = 0, cut: int = 0) -> None:
         self.result, self.whole, self.cut = result, whole, cut
-        self.activations = Activations()
+        self._before: int | None = None
+        self.activations, self.peak = Activations(), Peak()
         self.found: dict[str, int | None] = {}
 
     def watch(self) -> None:
@@ -62,7 +66,7 @@ class _FirstStep:
             return self._batches(loader, follow)
 
         DataLoader.__iter__ = asked  # type: ignore[method-assign]
-        torch.autograd.backward = self._backward
+        self._autograd, torch.autograd.backward = torch.autograd.backward, self._backward
         self.activations.watch()
 
     def run(self, script: Callable[[], object]) -> None:
@@ -84,19 +88,53 @@ class _FirstStep:
         self.found["samples"] = samples
         if first:
             _write(self.result, self.found)
+        self._follow()
 
-    def _backward(self, *_: Any, **__: Any) -> NoReturn:
+    def _follow(self) -> None:
+        """Follow the memory of the rest of the process."""
+        peak: Any = self.peak
+        if peak.most is None:
+            peak.__enter__()
+        peak.start(held_by(_models()))
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()
+            self._before = torch.cuda.memory_allocated()
+
+    def _backward(self, *args: Any, **kwargs: Any) -> NoReturn:
         """In place of ``torch.autograd.backward``, whose graph is there while it is called."""
-        alive = [item for item in gc.get_objects() if isinstance(item, nn.Module)]
-        self.found["activations"] = self.activations.bytes([*held_by(alive), *self._more_held()])
+        own = [*held_by(_models()), *self._more_held()]
+        self.found["activations"] = self.activations.bytes(own)
+        self.found |= {"peak": None, "tensors": None}
+        self._keep()
+        from_elsewhere = self.activations.bytes(own, self.peak.sees)  # such as workers' batches
+        with contextlib.suppress(Exception):
+            self._autograd(*args, **kwargs)
+            self._measure_peak(from_elsewhere)
         self.finish()
+
+    def _keep(self) -> None:
+        """Write what there is: the backward may take too long."""
+        _write(self.result, self.found)
+
+    def _measure_peak(self, more: int) -> None:
+        """After a backward: what tensors took, and what a GPU's allocator held, which is more.
+
+        ``more``: bytes of activations that no operation here has made.
+        """
+        if self.peak.most is not None:
+            gradients = _bytes_of_gradients()
+            most = self.peak.most + more
+            held = most + WORKSPACE
+            if self._before is not None:
+                held = torch.cuda.max_memory_allocated() - self._before
+            self.found |= {"tensors": most - gradients, "peak": held - gradients}
 
     def _more_held(self) -> list[torch.Tensor]:
         return []
 
     def finish(self) -> NoReturn:
         """Write what there is, and end the process at once."""
-        _write(self.result, self.found)
+        self._keep()
         sys.stdout.flush()
         os._exit(0)
 
@@ -107,7 +145,7 @@ class _Probed(_FirstStep):
     def __init__(self, result: str, whole: int) -> None:
         super().__init__(result)
         self._batch_size = whole
-        self._probes = Probes(whole)
+        self._probes = Probes(whole, self.peak)
 
     def run(self, script: Callable[[], object]) -> None:
         self._probes.run(script)
@@ -120,12 +158,24 @@ class _Probed(_FirstStep):
         whole = size and min(size, _samples(loader) or size) == self._batch_size
         return self._probes.batches(follow(loader)) if whole else follow(loader)
 
+    def _keep(self) -> None:
+        """Nothing is written: the step takes no memory, and little time."""
+
     def _more_held(self) -> list[torch.Tensor]:
         return self._probes.models
 
     def finish(self) -> NoReturn:
-        self._probes.answer(self.found["activations"] or 0)
+        self._probes.answer(Kept(self.found["activations"] or 0, self.found["tensors"]))
         os._exit(0)
+
+
+def _models() -> list[nn.Module]:
+    return [item for item in gc.get_objects() if isinstance(item, nn.Module)]
+
+
+def _bytes_of_gradients() -> int:
+    tensors = {p for model in _models() for p in model.parameters()}
+    return sum(p.grad.untyped_storage().nbytes() for p in tensors if p.grad is not None)
 
 
 def _batch_size(loader: Any) -> int | None:

@@ -1,4 +1,4 @@
-"""The largest batch whose activations fit, by search."""
+"""The largest batch whose step fits, by search."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ _CLOSE = 0.001
 _TRIALS = 40
 
 
-def largest_batch(found: Measurement, free: float, most: int | None) -> int | None:
+def largest_batch(found: Measurement, free: float, most: int | None, parts: int = 1) -> int | None:
     """Samples of the largest batch that a rank has room for.
 
     Batches are tried by ``found.steps``, as a step of the script without memory. Where it has none,
-    or they have failed, what a batch takes is calculated from the two that were measured.
+    or they have failed, what a batch keeps is calculated from the two that were measured.
 
     Args:
         found: What was measured.
-        free: Bytes of the rank's device for activations.
+        free: Bytes of the rank's device that a step can take.
         most: Samples that there are for a rank; None where that is not known.
+        parts: What each parameter is divided into.
 
     Returns:
         None where activations were not measured.
@@ -29,11 +30,10 @@ def largest_batch(found: Measurement, free: float, most: int | None) -> int | No
         return None
 
     def fits(batch: int) -> bool:
-        tried = found.steps.activations(batch) if found.steps else None
-        calculated = found.fixed + found.per_sample * batch
-        return (calculated if tried is None else tried) <= free
+        kept = found.tried(batch) or found.calculated(batch)
+        return found.needed(kept, parts) <= free
 
-    guess = int((free - found.fixed) / found.per_sample)
+    guess = int((free - found.needed(found.calculated(0), parts)) / found.growth)
     if most is not None and guess >= most and fits(most):
         return most
     return search(fits, guess if most is None else min(guess, most))

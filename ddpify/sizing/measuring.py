@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ddpify.errors import DdpifyError
-from ddpify.sizing.steps import Steps, environment
+from ddpify.sizing.steps import WORKSPACE, Kept, Steps, environment
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,13 @@ class Measurement:
         device_memory: Bytes of a GPU of this machine, if it has one.
         batch: Samples of the script's batches; None where it makes them by hand.
         samples: Samples of the data set; None where it does not say.
+        temporaries: Bytes that an optimizer's step makes for itself.
         activations: Bytes that autograd keeps for the backward of one of them; None where the step
             failed, or took too long.
-        smaller: A smaller batch and the activations of that; None where it could not be measured.
-        steps: Activations of any number of samples; None where the step was not tried without
-            memory.
+        peak: Bytes at the peak of forward and backward: see ``Kept``.
+        tensors: The part of them that tensors took; the rest are workspaces of libraries.
+        smaller: A smaller batch and what that keeps; None where it could not be measured.
+        steps: What any number of samples keeps; None where the step was not tried without memory.
     """
 
     pieces: list[list[Any]]
@@ -41,11 +43,14 @@ class Measurement:
     models: list[str]
     optimizers: list[str]
     guessed: list[str]
+    temporaries: int
     device_memory: int | None
     batch: int | None = None
     samples: int | None = None
     activations: int | None = None
-    smaller: tuple[int, int] | None = None
+    peak: int | None = None
+    tensors: int | None = None
+    smaller: tuple[int, Kept] | None = None
     steps: Steps | None = None
 
     def close(self) -> None:
@@ -53,31 +58,76 @@ class Measurement:
         if self.steps is not None:
             self.steps.close()
 
-    def activations_on(self, ranks: int) -> int | None:
-        """Bytes that autograd keeps on a rank of so many, if they were measured.
+    @property
+    def kept(self) -> Kept | None:
+        """What a step with the script's own batch keeps."""
+        return None if self.activations is None else Kept(self.activations, self.peak)
+
+    def step_on(self, ranks: int, parts: int = 1) -> int | None:
+        """Bytes that a step adds on a rank of so many, if they were measured: see :meth:`needed`.
 
         What two batches kept gives a sample's share, and what does not grow with the batch.
         """
-        if self.activations is None:
+        kept = self.kept
+        if kept is None:
             return None
         if not self.batch:
-            return -(-self.activations // ranks)
-        return round(self.fixed + self.per_sample * -(-self.batch // ranks))
+            own = (None if n is None else -(-n // ranks) for n in (kept.activations, kept.peak))
+            return self.needed(Kept(*own), parts)  # type: ignore[arg-type]
+        return self.needed(self.calculated(-(-self.batch // ranks)), parts)
+
+    @property
+    def workspace(self) -> int:
+        """Bytes that operations take for themselves."""
+        return WORKSPACE if self.peak is None or self.tensors is None else self.peak - self.tensors
+
+    def needed(self, kept: Kept, parts: int = 1) -> int:
+        """Bytes beside parameters, gradients, states and buffers, in the part that takes most.
+
+        That is forward and backward, or the optimizer's step, whose activations are gone.
+        ``parts``: what each parameter is divided into.
+        """
+        most = kept.activations + WORKSPACE if kept.peak is None else kept.peak
+        return max(most, self.temporaries // parts + self.workspace)
+
+    def tried(self, batch: int) -> Kept | None:
+        """What so many samples keep in a step without memory; None where there is no such step."""
+        kept = self.steps.kept(batch) if self.steps else None
+        if kept is None or kept.peak is None:
+            return kept
+        return replace(kept, peak=kept.peak + self.workspace)
+
+    def calculated(self, batch: int) -> Kept:
+        """What so many samples keep, on the line through the two batches that were measured."""
+        own, size = self.kept, self.batch
+        assert own is not None and size
+        less, smaller = (Kept(0, None), 0) if self.smaller is None else self.smaller[::-1]
+
+        def line(at: int, below: int) -> int:
+            return round(at + (at - below) / (size - smaller) * (batch - size))
+
+        if own.peak is None or less.peak is None:
+            return Kept(line(own.activations, less.activations), None)
+        return Kept(line(own.activations, less.activations), line(own.peak, less.peak))
 
     @property
     def per_sample(self) -> float:
         """Bytes of activations that one more sample takes; 0 where they were not measured."""
-        if not self.batch or not self.activations:
-            return 0.0
-        if self.smaller is None:
-            return self.activations / self.batch
-        batch, activations = self.smaller
-        return (self.activations - activations) / (self.batch - batch)
+        return self._slope("activations")
 
     @property
-    def fixed(self) -> float:
-        """Bytes of activations that do not grow with the batch, such as copies of weights."""
-        return (self.activations or 0) - self.per_sample * (self.batch or 0)
+    def growth(self) -> float:
+        """Bytes of the peak that one more sample takes."""
+        return self._slope("peak") or self.per_sample
+
+    def _slope(self, what: str) -> float:
+        own = getattr(self.kept, what, None)
+        if not self.batch or not own:
+            return 0.0
+        if self.smaller is None:
+            return float(own / self.batch)
+        batch, less = self.smaller
+        return float((own - (getattr(less, what) or 0)) / (self.batch - batch))
 
 
 def measure(
@@ -109,18 +159,20 @@ def measure(
     if not steps.agree(found.batch, found.activations):
         steps.close()
         return replace(found, smaller=_smaller(run, found, half), steps=steps)
-    less = steps.activations(half)
-    return replace(found, smaller=(half, less) if less else None, steps=steps)
+    found = replace(found, steps=steps)
+    less = found.tried(half)
+    return replace(found, smaller=(half, less) if less else None)
 
 
-def _smaller(run: _Run, found: Measurement, half: int) -> tuple[int, int] | None:
-    """Half the batch and its activations; None where the script needs its own number of samples."""
+def _smaller(run: _Run, found: Measurement, half: int) -> tuple[int, Kept] | None:
+    """Half the batch and what it keeps; None where the script needs its own number of samples."""
     try:
         cut = run.measured(f"{found.batch}:{half}")
     except DdpifyError:
         return None
-    less = cut.activations if cut.batch == half else None
-    return (half, less) if less and less < (found.activations or 0) else None
+    less = cut.kept if cut.batch == half else None
+    fewer = less is not None and less.activations < (found.activations or 0)
+    return (half, less) if less is not None and fewer else None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from ddpify.runtime.blocks import repeated_blocks
 from ddpify.runtime.memory import footprint
+from ddpify.sizing.peak import Peak
 
 
 def measured() -> dict[str, Any]:
@@ -21,13 +22,15 @@ def measured() -> dict[str, Any]:
     alive = [item for item in gc.get_objects() if isinstance(item, (nn.Module, Optimizer))]
     optimizers = [item for item in alive if isinstance(item, Optimizer)]
     ratios: dict[nn.Parameter, float] = {}
-    guessed = []
+    guessed, temporaries = [], 0
     for optimizer in optimizers:
         try:
             ratios |= state_ratios(optimizer)
+            temporaries = max(temporaries, step_temporaries(optimizer))
         except Exception as error:  # any optimizer may be met here
             guessed.append(f"{type(optimizer).__name__} ({type(error).__name__}: {error})")
             ratios |= dict.fromkeys(_parameters(optimizer), 2.0)
+            temporaries = max(temporaries, _size(_parameters(optimizer)))
     models = _trained_roots((m for m in alive if isinstance(m, nn.Module)), ratios)
     pieces, buffers, units = [], 0, 0
     for model in models:
@@ -44,23 +47,52 @@ def measured() -> dict[str, Any]:
         "models": [type(model).__name__ for model in models],
         "optimizers": [type(optimizer).__name__ for optimizer in optimizers],
         "guessed": guessed,
+        "temporaries": temporaries,
         "device_memory": _device_memory(),
     }
 
 
 def state_ratios(optimizer: Optimizer) -> dict[nn.Parameter, float]:
     """Bytes of each parameter's states as a multiple of its own, from a step without memory."""
-    twin: Any = copy.copy(optimizer)
-    twin.state = defaultdict(dict)
-    twin.param_groups = [
-        {**group, "params": [_on_meta(p) for p in group["params"]], "foreach": False, "fused": None}
-        for group in optimizer.param_groups
-    ]
+    twin = _without_memory(optimizer, foreach=False)
     twin.step()
     return {
         parameter: _size(twin.state[own].values()) / max(_size([parameter]), 1)
         for parameter, own in zip(_parameters(optimizer), _parameters(twin), strict=True)
     }
+
+
+def step_temporaries(optimizer: Optimizer) -> int:
+    """Bytes that a step on a GPU makes for itself at its peak, beside the optimizer's states.
+
+    Where the script does not say otherwise, it steps all parameters at once there (``foreach``).
+    """
+    if any(group.get("fused") for group in optimizer.param_groups):
+        return 0
+    told = any(group.get("foreach") is False for group in optimizer.param_groups)
+    twin = _without_memory(optimizer, foreach=not told)
+    twin.step()
+    peak = Peak()
+    with peak:
+        peak.start(_parameters(twin))
+        twin.step()
+    return peak.most or 0
+
+
+def _without_memory(optimizer: Optimizer, *, foreach: bool) -> Any:
+    """The optimizer without states, of parameters and gradients that have shapes alone."""
+    twin: Any = copy.copy(optimizer)
+    twin.state = defaultdict(dict)
+    twin.param_groups = [
+        {
+            **group,
+            "params": [_on_meta(p) for p in group["params"]],
+            **({"foreach": foreach} if "foreach" in group else {}),
+            "fused": None,
+        }
+        for group in optimizer.param_groups
+    ]
+    return twin
 
 
 def _on_meta(parameter: torch.Tensor) -> nn.Parameter:

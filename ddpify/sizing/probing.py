@@ -23,16 +23,19 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._pytree import tree_map_only
 
 from ddpify.sizing.activations import held_by
+from ddpify.sizing.peak import Peak
+from ddpify.sizing.steps import Kept
 
 
 class Probes:
     """Asks standard input for numbers of samples, and answers with bytes on standard output.
 
-    An answer is a line: the bytes, or "!" and why there are none. The script itself prints nowhere.
+    An answer is a line: what a step keeps, or "!" and why that is not known. The script itself
+    prints nowhere.
     """
 
-    def __init__(self, samples: int) -> None:
-        self._samples = samples
+    def __init__(self, samples: int, peak: Peak) -> None:
+        self._samples, self._peak = samples, peak
         self._answers = os.dup(sys.stdout.fileno())
         self._serving = True
         self.models: list[torch.Tensor] = []
@@ -61,6 +64,9 @@ class Probes:
         alive = [item for item in gc.get_objects() if isinstance(item, nn.Module)]
         self.models = [mode.from_tensor(tensor) for tensor in held_by(alive)]
         mode.__enter__()
+        peak: Any = self._peak
+        peak.start(self.models)
+        peak.__enter__()
 
         def resized(tensor: torch.Tensor) -> torch.Tensor:
             if tensor.dim() == 0 or len(tensor) != self._samples:
@@ -70,9 +76,9 @@ class Probes:
 
         return tree_map_only(torch.Tensor, resized, batch)
 
-    def answer(self, measured: int) -> None:
-        """Bytes of the activations of the batch that was asked for."""
-        os.write(self._answers, f"{measured}\n".encode())
+    def answer(self, kept: Kept) -> None:
+        """What the step with the batch that was asked for keeps."""
+        os.write(self._answers, f"{kept}\n".encode())
 
     def run(self, script: Callable[[], object]) -> None:
         """Run the script, and answer for it where it fails."""

@@ -62,15 +62,23 @@ def plan_of(
         "samples": found.samples,
         "activations": found.activations,
         "activations_per_sample": found.per_sample,
+        "temporaries": found.temporaries,
+        "workspace": found.workspace,
         "precision": precision,
         "device_memory": size,
         "device_memory_assumed": not (memory or found.device_memory),
         "offload": offload,
         "table": [row.cells() for row in rows],
         "measured_batches": [found.batch, *(found.smaller or ())[:1]],
-        "batches_tried": dict(found.steps.tried) if found.steps else {},
+        "batches_tried": _tried(found),
         "batches_failed": found.steps.failure if found.steps else "",
     }
+
+
+def _tried(found: Measurement) -> dict[int, int]:
+    """Samples of the batches that were tried, and the bytes that a step adds."""
+    tried = found.steps.tried if found.steps else {}
+    return {samples: found.needed(found.tried(samples) or kept) for samples, kept in tried.items()}
 
 
 @dataclass(frozen=True)
@@ -85,13 +93,13 @@ class _Row:
     offload: bool
 
     def cells(self) -> dict[str, Any]:
-        """Bytes, without activations but for those that the row names."""
+        """Bytes; ``ddp`` and ``fsdp`` are without ``step``, which is what a step adds."""
         row = {
             "gpus": self.gpus,
             "ddp": self.held.replicated(self.gpus),
             "fsdp": self.held.sharded(self.gpus, self.share),
             "strategy": self.strategy,
-            "activations": self.found.activations_on(self.gpus),
+            "step": self.found.step_on(self.gpus, self.parts),
             "largest_batch": self.largest_batch(),
         }
         if self.offload:
@@ -102,6 +110,11 @@ class _Row:
     @property
     def strategy(self) -> str:
         return self.held.choice(self.gpus, self.size)
+
+    @property
+    def parts(self) -> int:
+        """What each parameter is divided into."""
+        return self.gpus if self.strategy == "fsdp" else 1
 
     def largest_batch(self) -> int | None:
         """Samples of the largest global batch that fits; None where it is not known.
@@ -114,7 +127,7 @@ class _Row:
             fixed = away if self.offload else own
         samples = self.found.samples
         most = None if samples is None else -(-samples // self.gpus)
-        own_batch = largest_batch(self.found, USABLE * self.size - fixed, most)
+        own_batch = largest_batch(self.found, USABLE * self.size - fixed, most, self.parts)
         if own_batch is None:
             return None
         whole = own_batch * self.gpus
@@ -152,7 +165,7 @@ def _table(plan: dict[str, Any]) -> list[str]:
     """The rows that say something, under their heads, and why there are no more."""
     known = plan["activations"] is not None
     heads = ["GPUs", "DDP", "FSDP", *(["offloaded", "on the host"] if plan["offload"] else [])]
-    heads += [*(["+ activations"] if known else []), "--strategy auto"]
+    heads += [*(["+ step"] if known else []), "--strategy auto"]
     heads += ["largest batch"] if plan["table"][0]["largest_batch"] is not None else []
     rows, reason = _shown(plan)
     cells = [heads, *(_texts(row, plan["samples"]) for row in rows)]
@@ -170,7 +183,7 @@ def _shown(plan: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
     for number, row in enumerate(rows[1:], 1):
         if plan["batch"] and row["gpus"] > plan["batch"]:
             return rows[:number], f"More GPUs have no sample each of a batch of {plan['batch']}."
-        used = row[row["strategy"]] + (row["activations"] or 0)
+        used = row[row["strategy"]] + (row["step"] or 0)
         if used < NOTHING * plan["device_memory"]:
             return rows[: number + 1], f"More GPUs fill less than {NOTHING:.0%} of each."
     return rows, ""
@@ -179,7 +192,7 @@ def _shown(plan: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
 def _texts(row: dict[str, Any], samples: int | None) -> list[str]:
     texts = [str(row["gpus"]), readable(row["ddp"]), readable(row["fsdp"])]
     texts += [readable(row[name]) for name in ("offloaded", "host") if name in row]
-    texts += [readable(row["activations"])] if row["activations"] is not None else []
+    texts += [readable(row["step"])] if row["step"] is not None else []
     texts.append(row["strategy"])
     if row["largest_batch"] is None:
         return texts
@@ -195,7 +208,7 @@ def _reasons(plan: dict[str, Any]) -> list[str]:
     verdict = "fits" if needed <= limit else "does not fit"
     lines = [
         f"On GPUs of {size}{whence} model and optimizer may fill {FILLED:.0%}, "
-        f"{readable(round(limit))}; activations need the rest.",
+        f"{readable(round(limit))}; a step needs the rest.",
         f"DistributedDataParallel {verdict}.",
     ]
     smallest = next((r["gpus"] for r in plan["table"][1:] if r["fsdp"] <= limit), None)
