@@ -5,8 +5,9 @@
 Needs a GPU. For each model of ``benchmarks/scripts/memory.py``, in float32 and under bfloat16
 autocast, the script trains with its own batch, and the peak of allocated bytes stands beside the
 sum that ``plan`` gives for one GPU. Then it trains with the batch that ``plan`` calls the largest
-for a GPU of GIB (default: 8), within that much memory, and with larger ones, up to the first that
-does not fit: the last column says how many times as large that is. Several lines are measured at
+for a GPU of GIB (default: 8), and with parts and multiples of it, within that much memory. The last
+columns say the largest of them that fits, with PyTorch's allocator as it is and with
+``expandable_segments:True``, under which memory fragments less. Several lines are measured at
 once, in processes of their own.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +26,8 @@ from typing import Any
 SCRIPT = Path(__file__).resolve().parent / "scripts" / "memory.py"
 MODELS = ("transformer", "convolutions", "lstm", "perceptron")
 AT_ONCE = 8
-LARGER = (1.1, 1.2, 1.4, 1.7, 2.0)
+EXPANDABLE = "expandable_segments:True"
+TRIED = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5)
 MEASURED = """
 import runpy, sys, torch
 torch.cuda.set_per_process_memory_fraction(float(sys.argv[1]))
@@ -44,10 +47,10 @@ def main() -> None:
     parser.add_argument("--memory", type=float, default=8.0)
     memory = parser.parse_args().memory
     print(f"{'model':14}{'precision':10}{'plan':>10}{'measured':>10}{'ratio':>7}{'largest':>9}"
-          f"{'fits':>6}{'not from':>9}")  # fmt: skip
+          f"{'fits':>6}{'expandable':>12}")  # fmt: skip
     cases = itertools.product(MODELS, ("float32", "bfloat16"))
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        for line in threads.map(lambda case: _line(*case, memory), cases):
+        for line in threads.map(lambda case: _line(case[0], case[1], memory), cases):
             print(line, flush=True)
 
 
@@ -58,13 +61,21 @@ def _line(model: str, precision: str, memory: float) -> str:
     said = one["ddp"] + one["step"]
     found = _peak(given, 1.0)
     largest, share = one["largest_batch"], memory * 2**30 / _total()
-    fits = _peak([*given, "--batch", str(largest)], share) > 0
-    ends = (x for x in LARGER if _peak([*given, "--batch", str(int(x * largest))], share) < 0)
-    first = next(ends, None)
+    fits, expandable = (_fitting(given, largest, share, setting) for setting in ("", EXPANDABLE))
     return (
         f"{model:14}{precision:10}{said / 2**20:9.0f}M{found / 2**20:9.0f}M{said / found:7.2f}"
-        f"{largest:9}{'yes' if fits else 'no':>6}{f'{first}x' if first else 'more':>9}"
+        f"{largest:9}{fits:>6}{expandable:>12}"
     )
+
+
+def _fitting(given: list[str], largest: int, share: float, setting: str) -> str:
+    """The largest multiple of a batch that fits."""
+    multiples = (
+        x for x in TRIED if _peak([*given, "--batch", str(int(x * largest))], share, setting) < 0
+    )
+    first = next(multiples, None)
+    below = TRIED[-1] if first is None else max((x for x in TRIED if x < first), default=0)
+    return f"{below}x"
 
 
 def _planned(given: list[str], memory: float) -> dict[str, Any]:
@@ -78,10 +89,13 @@ def _planned(given: list[str], memory: float) -> dict[str, Any]:
     return loaded
 
 
-def _peak(given: list[str], share: float) -> int:
+def _peak(given: list[str], share: float, setting: str = "") -> int:
     """Allocated bytes at the peak; -1 where the training does not fit into that share."""
     command = [sys.executable, "-c", MEASURED, str(share), str(SCRIPT), *given]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    allocator = {"PYTORCH_CUDA_ALLOC_CONF": setting} if setting else {}
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={**os.environ, **allocator}
+    )
     return int(done.stdout.split()[-1])
 
 

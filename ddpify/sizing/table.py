@@ -21,6 +21,11 @@ and what fragments."""
 HALF = 0.5
 """Bytes of a parameter in 16 bits as a share of its own, which are 32."""
 
+_FRAGMENTS = (
+    "Memory fragments less with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; without it the "
+    "largest batch may be a fifth too large."
+)
+
 NOTHING = 0.01
 """The part of a device's memory below which it does not matter how much is used."""
 
@@ -234,8 +239,9 @@ def _how_batches_were_found(plan: dict[str, Any]) -> list[str]:
     if plan["table"][0]["largest_batch"] is None:
         return []
     tried, failure = plan["batches_tried"], plan["batches_failed"]
+    how = f"The largest batch was found by trying {len(tried)} batches in a step without memory."
     if failure or not tried:
         why = f": the step cannot be tried without memory ({failure})" if failure else ""
         sizes = " and ".join(map(str, plan["measured_batches"]))
-        return [f"The largest batch is calculated from what batches of {sizes} keep{why}."]
-    return [f"The largest batch was found by trying {len(tried)} batches in a step without memory."]
+        how = f"The largest batch is calculated from what batches of {sizes} keep{why}."
+    return [how, _FRAGMENTS]
