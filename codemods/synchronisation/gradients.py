@@ -19,6 +19,7 @@ _ALONE = (cst.Arg, cst.Assign, cst.Return)  # around what needs no parentheses
 
 def edit(plan: Plan, edits: Edits) -> None:
     """Divide gradients of rows, or the loss that they are taken of, by the number of ranks."""
+    _average(plan, edits)
     found = {**plan.facts.gradients.row_gradients, **plan.facts.gradients.scaled_losses}
     for node, site in found.items():
         if (
@@ -32,6 +33,13 @@ def edit(plan: Plan, edits: Edits) -> None:
             _divide(node, f"{plan.options.alias}.world_size()", edits, alone=alone)
         if site.module.editable:
             edits.note(site, f"{brief(node)}: gradients of samples, as those of one process")
+
+
+def _average(plan: Plan, edits: Edits) -> None:
+    """Average the gradients of parameters that the script takes itself of a reduced loss."""
+    for node, site in plan.facts.gradients.averaged_gradients.items():
+        edits.wrap(node, f"{plan.options.alias}.averaged")
+        edits.note(site, f"{brief(node)}: the gradients of the global batch's loss")
 
 
 def _is_bare(loss: cst.CSTNode, site: Site) -> bool:

@@ -28,6 +28,8 @@ def refuse_unshardable(plan: Plan) -> None:
     _refuse_second_derivatives(plan)
     for site in plan.facts.gradients.gradient_hooks.values():
         raise _refusal(site, "a sharded parameter has no gradient of its own for a hook", _DDP)
+    for site in plan.facts.gradients.averaged_gradients.values():
+        raise _refusal(site, "a sharded model's gradients can be had from backward() alone", _DDP)
     for effect in plan.facts.effects.values():
         _refuse_effect(plan, effect)
 

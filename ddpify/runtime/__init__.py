@@ -1,6 +1,7 @@
 """What a converted training script calls to train, on any number of ranks, as one process would."""
 
 from ddpify.runtime.accumulation import sync_gradients
+from ddpify.runtime.averaging import averaged
 from ddpify.runtime.batch import shard_batch
 from ddpify.runtime.broadcasting import broadcast
 from ddpify.runtime.cycling import cycle
@@ -46,6 +47,7 @@ from ddpify.runtime.start import init
 from ddpify.runtime.taking import take
 
 __all__ = [
+    "averaged",
     "barrier",
     "batch_gradient_hook",
     "batch_hook",

@@ -32,6 +32,30 @@ def average_gradients(parameters: list[nn.Parameter]) -> None:
         _average_together(grads)
 
 
+@torch.no_grad()
+def averaged(gradients: tuple[torch.Tensor | None, ...]) -> tuple[torch.Tensor | None, ...]:
+    """The gradients of the global batch's loss, where the script takes them itself.
+
+    gradients: what ``torch.autograd.grad(loss, parameters)`` gives on each rank of a loss that
+    ``mean()`` or ``sum()`` has reduced: dense tensors, and None where the loss uses no parameter.
+    Returns their means over the ranks, which no gradient goes through; in one process the same
+    tuple. A collective.
+
+    Raises RuntimeError where a gradient is sharded, as those of ``wrap(strategy="fsdp")`` are.
+    """
+    if world_size() == 1:
+        return gradients
+    if any(hasattr(one, "to_local") for one in gradients):
+        raise RuntimeError("the gradients of a sharded model can be had from backward() alone")
+    found = tuple(None if one is None else one.clone() for one in gradients)
+    alike: dict[tuple[torch.dtype, torch.device], list[torch.Tensor]] = {}
+    for one in (one for one in found if one is not None):
+        alike.setdefault((one.dtype, one.device), []).append(one)
+    for tensors in alike.values():
+        _average_together(tensors)
+    return found
+
+
 def _kinds(parameters: list[nn.Parameter]) -> list[int]:
     """For each parameter the kinds of gradients that ranks have: their sum, 0 for none."""
     own = [

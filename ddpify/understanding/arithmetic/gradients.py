@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
+from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.batching import in_place_writes
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
@@ -21,8 +22,10 @@ from ddpify.understanding.syntax import argument, dotted
 from ddpify.understanding.values import (
     Atom,
     Data,
+    Instance,
     Number,
     ReplicatedTensor,
+    Tup,
     Value,
     deep_atoms,
     value,
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 _ALIKE = frozenset("data detach clone".split())
+_CHANGING = frozenset("grad_outputs create_graph is_grads_batched".split())
 _FREE_OF_SCALE = frozenset("sign zero_ sgn".split())
 
 
@@ -95,6 +99,32 @@ def of_inputs(
             run.facts.gradients.scaled_without_graph.add(shown.value)
         return value(replace(rows[0], definition_sites=frozenset(), form=Layout.PIECES))
     return None
+
+
+def of_parameters(
+    run: RunState, node: cst.BaseExpression, outputs: Value, inputs: Value, kwargs: Keywords
+) -> None:
+    """Note ``torch.autograd.grad(loss, parameters)``: of a reduced loss, ranks can average it.
+
+    No gradient goes through that, and in a forward no loss is reduced.
+    """
+    shown = argument(node, "outputs", 0) if isinstance(node, cst.Call) else None
+    plain = not _rest(node) and not _CHANGING & kwargs.keys()
+    held = [a for a in outputs.atoms if isinstance(a, (Data, Tup, Instance))]
+    losses = all(isinstance(a, Data) and (a.placement.partial or a.reduced) for a in held)
+    rows = any(isinstance(a, Data) and a.placement.local for a in deep_atoms(inputs))
+    alone = run.module.editable and not run.frames_forward()
+    if shown is None or not (plain and losses and held and alone) or rows:
+        run.facts.gradients.taken_gradients.setdefault(node, run.site(node))
+        return
+    run.facts.gradients.averaged_gradients.setdefault(node, run.site(node))
+    run.demand(shown.value, outputs, uses.BACKWARD)
+
+
+def _rest(node: cst.BaseExpression) -> list[cst.Arg]:
+    """The arguments behind the outputs and the inputs that are given by position."""
+    given = [a for a in node.args if a.keyword is None] if isinstance(node, cst.Call) else []
+    return given[2:]
 
 
 def of_others(run: RunState, node: cst.BaseExpression, outputs: Value, inputs: Value) -> None:

@@ -16,6 +16,7 @@ class Gradients:
 
     stepped: set[Instance] = field(default_factory=set)  # models whose gradients the script uses
     taken_gradients: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of models' parameters
+    averaged_gradients: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of those
     row_gradients: dict[cst.CSTNode, Site] = field(default_factory=dict)  # x.grad of rows
     loose_gradients: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of no model's tensors
     scaled_losses: dict[cst.CSTNode, Site] = field(default_factory=dict)  # in autograd.grad()

@@ -126,9 +126,9 @@ def _autograd_grad(
 ) -> Value:
     """``torch.autograd.grad(outputs, inputs)``; of parameters, they pass by what averages them."""
     inputs = args[1] if len(args) > 1 else kwargs.get("inputs", UNKNOWN)
-    if any(_is_of_a_model(atom) for atom in deep_atoms(inputs)):
-        run.facts.gradients.taken_gradients.setdefault(node, run.site(node))
     outputs = args[0] if args else kwargs.get("outputs", UNKNOWN)
+    if any(_is_of_a_model(atom) for atom in deep_atoms(inputs)):
+        gradients.of_parameters(run, node, outputs, inputs, kwargs)
     handmade_batches.meet(run, argument_pairs(node, args, kwargs)[:2], surely=True)
     known = gradients.of_inputs(run, node, outputs, inputs)
     if known is not None:

@@ -159,10 +159,12 @@ def test_the_name_of_a_tensors_type_is_alike_on_all_ranks(tmp_path: Path) -> Non
 @pytest.mark.parametrize("last", ["brain.weight", "brain.layers[-1].weight"])
 def test_gradients_of_a_layer_that_the_script_takes_itself(tmp_path: Path, last: str) -> None:
     deep = "brain.layers = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3))\n"
-    body = f"    grads = torch.autograd.grad(penalty, {last}, retain_graph=True)[0]\n"
-    body += "    penalty = penalty * grads.norm()\n    penalty.backward()\n"
+    taken = f"torch.autograd.grad(penalty, {last}, retain_graph=True)"
+    body = f"    grads = {taken}[0]\n    penalty = penalty * grads.norm()\n    penalty.backward()\n"
+    text = HEAD + deep + STEP.replace("    penalty.backward()\n", body)
+    assert f"dd.averaged({taken})[0]" in "".join(added(tmp_path, text))
     with pytest.raises(Refusal, match="takes gradients of a model's parameters"):
-        convert_text(tmp_path, HEAD + deep + STEP.replace("    penalty.backward()\n", body))
+        convert_text(tmp_path, text.replace("retain_graph", "create_graph"))
 
 
 @pytest.mark.parametrize("empty", ["[]", "list()"])
