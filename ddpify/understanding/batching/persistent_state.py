@@ -99,7 +99,7 @@ def item(run: RunState, target: cst.Subscript, shown: cst.BaseExpression, new: V
         return
     if _at_places_of_all(run, target.value, [*rows, (shown, new)]):
         return
-    place = _place_of_rows(run, target)
+    place = _place_of_rows(run, target, next((data.dim for data in local_data(new)), 0))
     if isinstance(place, cst.Slice) and _is_kept(run, target):
         bounds.count_sizes(run, bounds.written(place))
     _write(run, target, [*rows, (shown, new)], by_index=place is not None)
@@ -156,19 +156,20 @@ def _at_places_of_all(run: RunState, target: cst.BaseExpression, given: list[Ope
     return True
 
 
-def _place_of_rows(run: RunState, target: cst.Subscript) -> cst.BaseSlice | None:
+def _place_of_rows(run: RunState, target: cst.Subscript, dim: int) -> cst.BaseSlice | None:
     """What says which rows are written, behind numbers that pick a part; None if that is unclear.
 
-    Other dimensions are taken whole, or at one number.
+    Other dimensions are taken whole, or at one number: as many of them come first as in what is
+    written, whose rows lie along ``dim``.
     """
     if not isinstance(target.value, (cst.Name, cst.Attribute)):
         return None
     parts = [element.slice for element in target.slice]
     placing = [part for part in parts if not (_is_whole_slice(part) or _is_number(run, part))]
     if not placing:
-        return parts[0] if all(map(_is_whole_slice, parts[1:])) else None
-    ahead = parts[: parts.index(placing[0])]
-    return placing[0] if len(placing) == 1 and not any(map(_is_whole_slice, ahead)) else None
+        return parts[0] if dim == 0 and all(map(_is_whole_slice, parts[1:])) else None
+    ahead = sum(map(_is_whole_slice, parts[: parts.index(placing[0])]))
+    return placing[0] if len(placing) == 1 and ahead == dim else None
 
 
 def _is_whole_slice(part: cst.BaseSlice) -> bool:

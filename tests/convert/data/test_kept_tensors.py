@@ -30,21 +30,11 @@ def with_forward(write: str) -> str:
     return HEAD.replace("brain = nn.Linear(4, 3)\n", model + "brain = Net()\n") + STEP
 
 
-WRITES = {
-    "a queue": "self.kept[:, : len(x)] = x.T",
-}
-
-
-@pytest.mark.parametrize("name", WRITES)
-def test_a_forward_that_keeps_rows_is_refused(tmp_path: Path, name: str) -> None:
-    text = with_forward(WRITES[name])
-    with pytest.raises(DdpifyError, match="kept from batch to batch") as refusal:
-        convert_text(tmp_path, text)
-    line = text.splitlines().index("        " + WRITES[name]) + 1
-    assert refusal.value.line == line
-
-
 OF_ALL_RANKS = {
+    "a queue": (
+        "self.kept[:, : len(x)] = x.T",
+        "self.kept[:, : dd.global_batch_size(x)] = dd.gather(x.T, dim=1)",
+    ),
     "by index": (
         "self.kept.index_copy_(1, torch.arange(len(x)), x.T)",
         "self.kept.index_copy_(1, torch.arange(dd.global_batch_size(x)), dd.gather(x.T, dim=1))",

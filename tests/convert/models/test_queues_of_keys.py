@@ -1,0 +1,69 @@
+"""Queues of keys with a column for each sample, as MoCo's, that a forward fills."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpify.convert import convert_file
+from tests.training_runs import TrainingRuns, assert_trains_the_same
+
+TRAINING = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+torch.set_default_dtype(torch.float64)
+
+
+class Pair(nn.Module):
+    def __init__(self, most=20):
+        super().__init__()
+        self.most = most
+        self.one, self.other = nn.Linear(6, 4), nn.Linear(6, 4).requires_grad_(False)
+        self.register_buffer("kept", F.normalize(torch.randn(4, most), dim=0))
+        self.register_buffer("place", torch.zeros(1, dtype=torch.long))
+
+    @torch.no_grad()
+    def keep(self, keys):
+        count = keys.shape[0]
+        at = int(self.place)
+        self.kept[:, at : at + count] = KEYS
+        self.place[0] = (at + count) % self.most
+
+    def forward(self, x, y):
+        with torch.no_grad():
+            for a, b in zip(self.one.parameters(), self.other.parameters()):
+                b.data = b.data * 0.9 + a.data * 0.1
+            key = F.normalize(self.other(y), dim=1)
+        asked = F.normalize(self.one(x), dim=1)
+        near = torch.einsum("nc,nc->n", [asked, key]).unsqueeze(-1)
+        far = torch.einsum("nc,ck->nk", [asked, self.kept.clone().detach()])
+        scores = torch.cat([near, far], dim=1) / 0.07
+        self.keep(key)
+        return scores, torch.zeros(scores.shape[0], dtype=torch.long)
+
+
+data = TensorDataset(torch.randn(31, 6), torch.randn(31, 6))
+feed = DataLoader(data, batch_size=5, drop_last=True)
+pair = Pair()
+rule = torch.optim.SGD(pair.parameters(), lr=0.1)
+for x, y in feed:
+    scores, wanted = pair(x, y)
+    penalty = F.cross_entropy(scores, wanted)
+    rule.zero_grad()
+    penalty.backward()
+    rule.step()
+    print(f"{penalty.item():.6f}")
+"""
+
+
+@pytest.mark.parametrize("keys", ["keys.T", "keys.transpose(0, 1)"])
+def test_the_columns_of_all_ranks_are_kept(tmp_path: Path, runs: TrainingRuns, keys: str) -> None:
+    script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
+    script.write_text(TRAINING.replace("KEYS", keys))
+    converted.write_bytes(convert_file(script).data)
+    assert_trains_the_same(runs, script, converted)
