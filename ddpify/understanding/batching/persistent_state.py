@@ -159,17 +159,17 @@ def _at_places_of_all(run: RunState, target: cst.BaseExpression, given: list[Ope
 def _place_of_rows(run: RunState, target: cst.Subscript, dim: int) -> cst.BaseSlice | None:
     """What says which rows are written, behind numbers that pick a part; None if that is unclear.
 
-    Other dimensions are taken whole, or at one number: as many of them come first as in what is
-    written, whose rows lie along ``dim``.
+    Other dimensions are taken whole, or at one number. Where some are taken whole before it, they
+    are as many as come before the rows of what is written, which lie along ``dim``.
     """
     if not isinstance(target.value, (cst.Name, cst.Attribute)):
         return None
     parts = [element.slice for element in target.slice]
     placing = [part for part in parts if not (_is_whole_slice(part) or _is_number(run, part))]
     if not placing:
-        return parts[0] if dim == 0 and all(map(_is_whole_slice, parts[1:])) else None
+        return parts[0] if all(map(_is_whole_slice, parts[1:])) else None
     ahead = sum(map(_is_whole_slice, parts[: parts.index(placing[0])]))
-    return placing[0] if len(placing) == 1 and ahead == dim else None
+    return placing[0] if len(placing) == 1 and ahead in (0, dim) else None
 
 
 def _is_whole_slice(part: cst.BaseSlice) -> bool:
