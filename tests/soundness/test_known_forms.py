@@ -219,6 +219,15 @@ PUT_TOGETHER = [
     "    backward = staticmethod(lambda ctx, g: 2 * ctx.saved_tensors[0] * g / len(g))\n"
     "loss = loss + Square.apply(out).mean()",
 ]
+FROM_THE_END = [  # of a tensor whose number of dimensions is known, and of one where it is not
+    "h = h / (h.std() + 1)\nh = h - h.mean(-2, keepdim=True)",
+    "h = h.view(labels.shape + (4,))\nh = h - h.amin(-2) + h.sum(1).softmax(-1)[:, None]",
+    "h = h.view(labels.shape + (4,))\nh = h + h.transpose(-1, -2).mean(-1) + h.select(-2, 0)",
+    "h = h.view(labels.shape + (4,))\nh = h / h.size(-2) + h[..., 0, :]",
+    "h = h.view(labels.shape + (4,))\nh = F.scaled_dot_product_attention(h, h, h)",
+    "h = h + torch.einsum('...ij->...j', h)",
+    "h = h.repeat(1, len(h)).norm(dim=1)[:, None] + h",
+]
 SIZED_IN_FORWARD = [
     "n = int(labels.max()) + 1\nh = h + h[:, :n].mean(1, keepdim=True)",
     "h = h + self.table.narrow(0, 0, len(h))",
@@ -252,7 +261,7 @@ FORMS = [
     ),
     *(("loop", lines) for lines in (*MATCHED, *SOME_OR_PAIRS, *AS_LONG_AS_THE_BATCH)),
     *(("loop", lines) for lines in (*OF_ONE_PLACEMENT, *OWN_NUMBERS, *PUT_TOGETHER)),
-    *(("forward", lines) for lines in SIZED_IN_FORWARD),
+    *(("forward", lines) for lines in (*SIZED_IN_FORWARD, *FROM_THE_END)),
     *(
         ("forward", lines)
         for lines in (*IN_FORWARD, *OF_UNREAD_CODE, *COUNTED_IN_FORWARD, *VIEWED_IN_FORWARD)

@@ -72,15 +72,10 @@ def along_samples(
         return parts_of_rows.of_all(run, node, operand, data)
     if name == "unbind" and parts_of_rows.one_by_one(data, rest, kwargs):
         return parts_of_rows.each(run, node, operand, data)
-    unsure = may_mix_rows(name, data, rest, kwargs)
-    if name in SUMMING:
-        unknown = unsure and run.collating
-        return collating.mixed(run, node, data, known=False, rows=False) if unknown else None
-    if not mixes_rows(name, data, rest, kwargs):
-        if unsure and name in KEPT:
-            return value(on_all_rows(run, node, operand, data))
-        unknown = unsure and run.collating
-        return collating.mixed(run, node, data, known=False, rows=False) if unknown else None
+    if may_mix_rows(name, data, rest, kwargs):
+        return _along_unknown(run, node, name, operand, data)
+    if name in SUMMING or not mixes_rows(name, data, rest, kwargs):
+        return None
     if name in KEPT & PAIRS:
         of_all_rows(run, operand, data)
         return value(Tup((_all_rows(data), _all_rows(data))))
@@ -91,6 +86,28 @@ def along_samples(
     if name in ORDERING:
         return _in_order(run, name, operand, data)
     return of_all_rows(run, operand, data, pair=name in PAIRS)
+
+
+def _along_unknown(
+    run: RunState, node: cst.BaseExpression, name: str, operand: cst.BaseExpression, data: Data
+) -> Value:
+    """What goes along a dimension that may be that of the samples, or one of each of them."""
+    if name in KEPT and name not in PAIRS and data.form in (Layout.TENSOR, Layout.STATE):
+        return value(on_all_rows(run, node, operand, data))
+    made = coupled(run, node, operand, data)
+    return perhaps_rows(name, made)
+
+
+def perhaps_rows(name: str, made: Value) -> Value:
+    """What may have rows of all ranks or none, where a function went along an unknown dimension."""
+    atoms = (
+        replace(one, flat=True, opaque=True)
+        if isinstance(one, Data) and one.form is Layout.GATHERED
+        else one
+        for one in made.atoms
+    )
+    unknown = value(*atoms)
+    return value(Tup((unknown, unknown))) if name in PAIRS else unknown
 
 
 def _all_rows(data: Data) -> Value:
@@ -211,8 +228,10 @@ def _is_among_last(name: str, data: Data, rest: Sequence[Value]) -> bool:
     last = LAST_OF.get(name, 0)
     if name in LAST_TOLD and rest:
         last = dimensions.length(rest[0]) // LAST_TOLD[name]
-    known = data.form in (Layout.TENSOR, Layout.STATE) and data.ndim and not data.opaque
-    return bool(known) and data.dim >= data.ndim - last
+    plain = data.form in (Layout.TENSOR, Layout.STATE) and not data.opaque
+    if plain and not data.ndim and name in LAST_OF:
+        return dimensions.may_be_of_rows(data, range(-last, 0))
+    return plain and data.ndim > 0 and data.dim >= data.ndim - last
 
 
 def coupled(

@@ -55,7 +55,8 @@ def of_all_ranks(
     indexed = name in PICKING and len(own) == 1  # by what all ranks hold: as many as that has
     sizes = [shown for shown, held in operands[1:] if tensor_sizes.counts(held)]
     bounds.count_sizes(run, sizes)  # x.narrow(0, 0, len(x)): of the rows of all ranks
-    rearranged = name in REARRANGING or bool(sizes)
+    unsure = any(_may_go_along(name, data, rest, kwargs) for data in rows)
+    rearranged = name in REARRANGING or bool(sizes) or unsure
     kept = rearranged or (name not in REDUCING and not indexed)
     made = across_samples.coupled_operands(run, node, own, rows=kept)
     return value(*map(_in_some_layout, made.atoms)) if rearranged else made
@@ -70,7 +71,7 @@ def of_replicated(
         return None
     if not all(_goes_along(name, data, rest, kwargs) for data in first):
         return None
-    if name in REARRANGING:
+    if name in REARRANGING or any(_may_go_along(name, data, rest, kwargs) for data in first):
         return value(*map(_in_some_layout, first))
     indices = [data for held in others for data in held]
     if name in PICKING and indices:
@@ -119,8 +120,23 @@ def _is_split(held: Value) -> bool:
 
 def _goes_along(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     """Whether a function is told the dimension of the samples."""
+    given = _named(name, rest, kwargs)
+    places = [dimensions.place(dim, data.ndim) for dims in given for dim in dims]
+    unsure = _may_go_along(name, data, rest, kwargs)
+    return data.dim in places or (None in places and data.ndim != 1) or unsure
+
+
+def _may_go_along(
+    name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> bool:
+    """Whether the dimension that a function is told may be that of the samples, or another."""
+    return any(dimensions.may_be_of_rows(data, dims) for dims in _named(name, rest, kwargs))
+
+
+def _named(
+    name: str, rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> list[tuple[object, ...]]:
+    """The dimensions that a function may be told."""
     place, default = ALONG[name]
     named = {"dim", "axis"} & kwargs.keys()
-    given = named_dimensions(rest[place:], kwargs) if named or len(rest) > place else [(default,)]
-    places = [dimensions.place(dim, data.ndim) for dims in given for dim in dims]
-    return data.dim in places or (None in places and data.ndim != 1)
+    return named_dimensions(rest[place:], kwargs) if named or len(rest) > place else [(default,)]

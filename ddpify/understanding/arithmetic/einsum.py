@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import tensor_pairs
+from ddpify.understanding.arithmetic import across_samples, tensor_pairs
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.batching import batch_rows, handmade_batches
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import Data, Number, ReplicatedTensor, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
+_OPEN = "àâäçéèêëîïôöùûü"  # the dimensions that ``...`` stands for, the last one last
 
 
 def given(name: str, operands: list[Operand]) -> tuple[object, list[Operand]]:
@@ -34,14 +36,20 @@ def given(name: str, operands: list[Operand]) -> tuple[object, list[Operand]]:
 
 
 def contracted(
-    run: RunState, node: cst.CSTNode, equation: object, operands: list[Operand]
+    run: RunState, node: cst.BaseExpression, equation: object, operands: list[Operand]
 ) -> Value | None:
     """What an equation such as ``"ni,nj->ij"`` makes of rows; None where it does not show that.
 
     In a forward the rows' dimension is less certain: there it is only followed to where it ends up.
+    An equation that is not known, or has an ellipsis for who knows what, may add up over samples.
     """
+    equation = _spelled_out(run, equation, operands)
     if not _is_plain_equation(equation):
-        return None
+        own = [(shown, held) for shown, held in listed(run, operands) if held.data]
+        if not own or not all(_is_plain(d) for _, held in own for d in held.data):
+            return None
+        made = across_samples.coupled_operands(run, node, own)
+        return across_samples.perhaps_rows("einsum", made)
     inputs, output = _letters(equation)  # type: ignore[arg-type]
     pairs = zip(inputs, listed(run, operands), strict=False)
     rows = [(letters, d) for letters, (_, held) in pairs for d in held.data]
@@ -81,6 +89,22 @@ def on_batches(run: RunState, equation: object, operands: list[Operand]) -> Valu
             else:
                 kept.append(batch_rows.moved(atom, place))
     return value(Number(), *kept)
+
+
+def _spelled_out(run: RunState, equation: object, operands: list[Operand]) -> object:
+    """An equation with letters of its own in place of ``...``; as it is where these are unknown."""
+    if not isinstance(equation, str) or "..." not in equation:
+        return equation
+    inputs, arrow, output = equation.replace(" ", "").partition("->")
+    terms, longest = inputs.split(","), 0
+    for place, (_, held) in enumerate(listed(run, operands)[: len(terms)]):
+        if "..." in terms[place]:
+            length = (dimensions.of_value(held) or 0) - len(terms[place].replace("...", ""))
+            if length < 0:
+                return equation
+            terms[place] = terms[place].replace("...", _OPEN[len(_OPEN) - length :])
+            longest = max(longest, length)
+    return ",".join(terms) + arrow + output.replace("...", _OPEN[len(_OPEN) - longest :])
 
 
 def listed(run: RunState, operands: list[Operand]) -> list[Operand]:

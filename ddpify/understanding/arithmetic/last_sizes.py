@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import uses
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import Data
+from ddpify.understanding.shapes import dimensions
+from ddpify.understanding.values import Data, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -21,11 +24,36 @@ _TELLING = ("print", "append")
 
 def note(run: RunState, node: cst.BaseExpression, data: Data, dim: object) -> None:
     """Note where ``x.size(-1)`` counts samples; elsewhere it is that of what a rank holds."""
+    _ask_for_all(run, node, data, dim)
     rows = data.placement is Placement.SHARD and data.form in _FORMS
     unsure = dim == -1 and data.dim == 0 == data.ndim
     seen = rows and unsure and not run.collating and not run.frames_forward()
     if seen and (_is_added_up(run, node) or any(_is_added_up(run, n) for n in _named(run, node))):
         run.facts.sizes.last_sizes.setdefault(node, run.site(node))
+
+
+def _ask_for_all(run: RunState, node: cst.BaseExpression, data: Data, dim: object) -> None:
+    """Ask for the rows of all ranks where a size that may count them enters rows as a number."""
+    plain = data.placement is Placement.SHARD and data.form in (Layout.TENSOR, NumberKind.SHAPE)
+    if not plain or data.opaque or run.collating or not dimensions.may_be_of_rows(data, [dim]):
+        return
+    if any(_enters_rows(run, read) for read in (node, *_named(run, node))):
+        asked = node.func if isinstance(node, cst.Call) else node
+        shown = asked.value if isinstance(asked, (cst.Attribute, cst.Subscript)) else node
+        unknown = replace(data, definition_sites=frozenset(), form=Layout.PACKED)
+        run.demand(shown, value(unknown), uses.A_SIZE_FROM_THE_END)
+
+
+def _enters_rows(run: RunState, size: cst.CSTNode) -> bool:
+    """Whether a tensor with a rank's rows is added to a number, or divided by it, and so on."""
+    parents = run.module.parents
+    while isinstance(above := parents.get(size), cst.BinaryOperation):
+        for side in (above.left, above.right):
+            held = run.seen(side).data if side is not size else ()
+            if any(one.placement is Placement.SHARD and not one.counting for one in held):
+                return True
+        size = above
+    return False
 
 
 def _named(run: RunState, node: cst.CSTNode) -> Iterator[cst.CSTNode]:

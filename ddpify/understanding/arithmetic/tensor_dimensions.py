@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -126,8 +126,8 @@ def along(
         if not dims and (name in ROW_WISE_WITHOUT_DIMENSION or name in _OVER_THE_LAST):
             dims = (-1,)
         places = [dimensions.place(dim, data.ndim) for dim in dims]
-        unsure = unsure or _may_be_of_rows(data, dims)
-        if (unsure or dimensions.undecided(places)) and not run.frames_forward():
+        unsure = unsure or dimensions.may_be_of_rows(data, dims)
+        if unsure and not run.frames_forward():
             results.append(value(data.placed(Placement.COUPLED)))
         elif dims and data.dim not in places:
             kept = name in KEEPING_DIMENSIONS or keeps_dimensions(kwargs)
@@ -163,17 +163,13 @@ def mixes_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str
 
 
 def may_mix_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
-    """Whether a dimension that is counted from the end may be that of the rows.
-
-    Where the number of dimensions is not known, the last one is taken for one of each sample.
-    """
+    """Whether a dimension that is counted from the end may be that of the rows."""
     given = told(name, rest)
-    return any(_may_be_of_rows(data, dims) for dims in named_dimensions(given, kwargs))
-
-
-def _may_be_of_rows(data: Data, dims: Iterable[object]) -> bool:
-    """Whether one of these dimensions is counted from the end of a number that is not known."""
-    return not data.ndim and any(isinstance(dim, int) and dim < -1 for dim in dims)
+    if given and given[0].data:  # torch.max(a, b): elementwise
+        return False
+    default = (-1,) if name in _OVER_THE_LAST else ()
+    named = (dims or default for dims in named_dimensions(given, kwargs))
+    return any(dimensions.may_be_of_rows(data, dims) for dims in named)
 
 
 def is_of_all_samples(

@@ -257,7 +257,7 @@ def _batch_item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
 
 def _index(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     """Rows that are picked by position are no longer a shard; whole rows stay one."""
-    dim = 0
+    dim, before = 0, atom.ndim
     batch_rows.note_indices(run, node)
     _count_other_sizes(run, node, atom)
     left = _dimensions_left(run, node, atom)
@@ -265,8 +265,15 @@ def _index(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     for element in node.slice:
         part_ = element.slice
         kind, index = _index_kind(run, part_)
-        if kind == "ellipsis":
+        if kind == "ellipsis" and not before:
+            if _may_take_rows(run, node, atom):
+                return _of_unknown_place(run, node, atom)
             return replace(atom, definition_sites=frozenset())
+        if kind == "ellipsis":
+            if dim <= atom.dim < dim + _left_open(run, node, before):
+                return _all_rows(run, node, atom)
+            dim += _left_open(run, node, before)
+            continue
         if kind == "new":
             if dim <= atom.dim:
                 atom = replace(atom, dim=atom.dim + 1)
@@ -281,6 +288,36 @@ def _index(run: RunState, node: cst.Subscript, atom: Data) -> Data:
         else:
             dim += 1
     return _all_rows(run, node, atom)
+
+
+def _left_open(run: RunState, node: cst.Subscript, ndim: int) -> int:
+    """For how many dimensions an ellipsis stands."""
+    kinds = [_index_kind(run, element.slice)[0] for element in node.slice]
+    return ndim - sum(kind not in ("new", "ellipsis") for kind in kinds)
+
+
+def _may_take_rows(run: RunState, node: cst.Subscript, atom: Data) -> bool:
+    """Whether what stands behind an ellipsis may take some of the rows.
+
+    How many dimensions there are is not known.
+    """
+    kinds = [_index_kind(run, element.slice)[0] for element in node.slice]
+    behind = [kind for kind in kinds[kinds.index("ellipsis") + 1 :] if kind != "new"]
+    taking = [at - len(behind) for at, kind in enumerate(behind) if kind != "whole"]
+    first = kinds[0] == "ellipsis" and is_plain_batch(atom)
+    return first and dimensions.may_be_of_rows(atom, taking)
+
+
+def _of_unknown_place(run: RunState, node: cst.Subscript, atom: Data) -> Data:
+    """What an index takes of the rows of all ranks, or of what each of them holds."""
+    if run.collating:
+        run.mixes(node, atom)
+        return replace(atom, definition_sites=frozenset())
+    if not run.frames_forward():
+        return replace(atom.placed(Placement.COUPLED), names=frozenset({node.value}))
+    run.demand(node.value, value(atom), uses.A_STATISTIC)
+    whole = replace(atom.placed(Placement.REPLICATE), form=Layout.GATHERED)
+    return replace(whole, flat=True, opaque=True)
 
 
 def _count_other_sizes(run: RunState, node: cst.Subscript, atom: Data) -> None:

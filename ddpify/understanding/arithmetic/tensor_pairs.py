@@ -27,6 +27,7 @@ from ddpify.understanding.values import (
     Atom,
     Data,
     Instance,
+    Number,
     Tup,
     Value,
     deep_atoms,
@@ -89,10 +90,11 @@ def _dimensions(
     shown = [item_dimensions.of_expression(node, run.module) for node, _ in plain]
     if operator == "@":
         return dimensions.of_product(left, right, shown)
-    held = [one for _, one in plain]
-    rows = left or right
-    known = rows is not None and rows.ndim and bool(shown) and all(shown)
-    return max(rows.ndim, *shown) if known else dimensions.of_pair(left, right, held)  # type: ignore[union-attr]
+    held = [
+        dimensions.of_value(one) if known is None else known
+        for known, (_, one) in zip((ndim or None for ndim in shown), plain, strict=True)
+    ]
+    return dimensions.of_pair(left, right, held)
 
 
 def _place_among_all(run: RunState, *operands: Operand) -> None:
@@ -161,7 +163,17 @@ def _plain(operator: str, left: Value, right: Value) -> Value:
     if paired is not None:
         return value(paired)
     kept = [a for a in (*left.atoms, *right.atoms) if isinstance(a, (Instance, Tup, Data))]
-    return join(value(*kept)) if kept else REPLICATED
+    if kept and operator == "@" and not all(_is_known_matrix(a) for a in kept):
+        return across_samples.perhaps_rows("matmul", value(*kept))
+    if kept:
+        return join(value(*kept))
+    ndim = None if operator == "@" else dimensions.of_values(left, right)
+    return REPLICATED if ndim is None else value(Number(ndim=ndim))
+
+
+def _is_known_matrix(factor: Atom) -> bool:
+    """Whether a factor surely has several dimensions: a product leaves the rows of the left one."""
+    return not isinstance(factor, Data) or factor.ndim > 1 or factor.form is not Layout.GATHERED
 
 
 def pairs_of_all(held: Sequence[Data]) -> Data | None:
@@ -506,13 +518,19 @@ def _matmul(left: Data | None, right: Data | None) -> Placement | None:
     if _is_summed(left, 0) and _is_summed(right, 1):
         return Placement.SUM
     if left.dim == 0 and right.dim == 0:
-        mixed_ = _is_summed(left, 0) or _is_summed(right, 1)
+        mixed_ = any(map(_may_be_summed, (left, right), (0, 1)))
         return Placement.COUPLED if mixed_ else Placement.SHARD
     # ``x.t() @ y`` adds up over the rows of both.
     matrices = {left.ndim, right.ndim} <= {0, 2}
     summed = left.dim == 1 and right.dim == 0 and matrices
     rows = left.placement is Placement.SHARD and right.placement is Placement.SHARD
     return Placement.SUM if summed and rows else Placement.COUPLED
+
+
+def _may_be_summed(factor: Data, side: int) -> bool:
+    """Whether a product of rows may add up over those of this factor."""
+    single = factor.one_each and not factor.ndim and both_plain(factor, factor)
+    return single or _is_summed(factor, side)
 
 
 def _is_summed(factor: Data | None, side: int) -> bool:
@@ -563,7 +581,7 @@ def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Val
     rows = [d for d in shards if d.placement is Placement.ROWS]
     first = (rows or shards)[0]
     kept = first.definition_sites if rows else first.counting
-    plain = [one for one in values if not one.data]
+    plain = [dimensions.of_value(one) for one in values if not one.data]
     other = shards[1] if len(shards) > 1 else None
     ndim = dimensions.of_pair(shards[0], other, plain)
     compared: dict[Form, Form] = {

@@ -14,6 +14,7 @@ from ddpify.understanding.arithmetic import (
     across_samples,
     along_batch,
     booleans,
+    dimensions_left,
     parts_of_rows,
     sequences,
     several_operands,
@@ -33,10 +34,9 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
     PARTING,
     gives_a_pair,
     goes_over_rows,
-    keeps_dimensions,
     kept_form,
+    may_mix_rows,
     mixes_rows,
-    told,
 )
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.batching import batch_rows, collating, handmade_batches, item_dimensions
@@ -48,7 +48,6 @@ from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds, dimensions, tensor_sizes, transpositions
-from ddpify.understanding.shapes.dimensions import named_dimensions
 from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,
@@ -187,7 +186,9 @@ def _function(
     if is_in_place(name):
         _keep_own_rows(run, operands[1:])
     if name in tensor_pairs.BINARY and len(operands) > 1:
-        return tensor_pairs.binary(run, node, tensor_pairs.BINARY[name], operands[0], operands[1])
+        made = tensor_pairs.binary(run, node, tensor_pairs.BINARY[name], operands[0], operands[1])
+        known = dimensions.OF_MATRICES.get(name, 0)
+        return dimensions_left.noted(made, known, number=False) if known else made
     if name in _COMPARING:
         return tensor_pairs.compare(run, [n for n, _ in operands], [v for _, v in operands])
     if name in CHOOSING:
@@ -233,9 +234,9 @@ def _function(
             made = _named_by(operand, name, made)
         if one.placement is Placement.SHARD:
             made = _counted_by(node, operand, made)
-        one_line = name in ("flatten", "ravel") and not rest and not kwargs
-        left = 1 if one_line else _dimensions_left(name, one.ndim, rest, kwargs)
-        results.append(tensor_pairs.with_ndim(made, left))
+        left = dimensions_left.left(name, one.ndim, rest, kwargs)
+        number = dimensions_left.is_a_number(name, rest, kwargs)
+        results.append(dimensions_left.noted(made, left, number=number))
     followed = [r for r in results if any(isinstance(a, (Data, Instance, Tup)) for a in r.atoms)]
     if not followed:
         return REPLICATED
@@ -296,20 +297,6 @@ def _written_out(run: RunState, operands: list[Operand], out: Value) -> Value:
             run.demand(shown, value(rows), uses.A_ROW if into_batch else uses.A_CHANGE)
     first = next(data for _, held in operands for data in held.data)
     return value(replace(first.placed(Placement.REPLICATE), form=Layout.GATHERED))
-
-
-def _dimensions_left(
-    name: str, ndim: int, rest: Sequence[Value], kwargs: Mapping[str, Value]
-) -> int:
-    """How many dimensions a function leaves of a tensor; 0 where that is not known."""
-    if name not in OVER_A_DIMENSION or name in PARTING:
-        return dimensions.after(name, ndim, rest)
-    if name in KEEPING_DIMENSIONS:
-        return ndim if rest or kwargs else 0  # NumPy's go through all elements, if not told
-    given = named_dimensions(told(name, rest), kwargs)
-    if not ndim or len(given) != 1 or ... in given[0]:
-        return 0
-    return ndim if keeps_dimensions(kwargs) else max(ndim - len(given[0]), 0) * bool(given[0])
 
 
 def _in_given_order(
@@ -416,6 +403,22 @@ def on_replicated(
     kwargs: Mapping[str, Value],
 ) -> Value:
     """The same for replicated values: rows stay rows, unless the function adds them up."""
+    made = _on_replicated(run, node, name, operands, rest, kwargs)
+    first = [a for a in operands[0][1].atoms if isinstance(a, Data)] if operands else []
+    if len(first) != 1 or first[0].form is not Layout.GATHERED:
+        return made
+    left = dimensions_left.left(name, first[0].ndim, rest, kwargs)
+    return dimensions_left.noted(made, left, number=dimensions_left.is_a_number(name, rest, kwargs))
+
+
+def _on_replicated(
+    run: RunState,
+    node: cst.BaseExpression,
+    name: str,
+    operands: list[Operand],
+    rest: Sequence[Value],
+    kwargs: Mapping[str, Value],
+) -> Value:
     reduced = [a for _, v in operands for a in v.atoms if isinstance(a, Data)]
     if not reduced or (name == "detach" and reduced[0].form is not Layout.GATHERED):
         return REPLICATED
@@ -436,6 +439,8 @@ def on_replicated(
     picked = along_batch.of_replicated(name, operands, rest, kwargs)
     if picked is not None:
         return picked
+    if name in OVER_A_DIMENSION and may_mix_rows(name, reduced[0], rest, kwargs):
+        return across_samples.perhaps_rows(name, value(reduced[0]))
     if reduced[0].form is Layout.GATHERED and gives_a_pair(name, rest, kwargs):
         return _pair_of_replicated(name, reduced[0], rest, kwargs)
     over_rows = name in OVER_A_DIMENSION and goes_over_rows(name, reduced[0], rest, kwargs)

@@ -27,6 +27,7 @@ from ddpify.understanding.language import (
 )
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.syntax import OPERATORS
 from ddpify.understanding.values import (
     REPLICATED,
@@ -60,6 +61,7 @@ def plain(run: RunState, node: cst.Assign) -> None:
     for target in node.targets:
         if type(target.target) is cst.Tuple and type(node.value) is not cst.Tuple:
             _unpack(run, target.target, result, node.value)
+            _know_dimensions(run, target.target, node.value)
         else:
             held = accumulated_rows.taken(run, target.target, node.value, result)
             assign(run, target.target, held)
@@ -78,6 +80,17 @@ def _is_a_size(shown: cst.BaseExpression) -> bool:
     asked = shown.func if isinstance(shown, cst.Call) else shown
     name = asked.attr.value if isinstance(asked, cst.Attribute) else ""
     return name == "shape" or (called and name == "size")
+
+
+def _know_dimensions(run: RunState, target: cst.Tuple, shown: cst.BaseExpression) -> None:
+    """``b, steps, width = x.shape`` tells how many dimensions ``x`` has from there on."""
+    asked = shown.func if isinstance(shown, cst.Call) else shown
+    if not _is_a_size(shown) or not isinstance(asked, cst.Attribute):
+        return
+    plain = all(type(one) is cst.Element for one in target.elements)
+    if isinstance(asked.value, cst.Name) and plain and asked.value.value in run.frame.scope.names:
+        held = run.seen(asked.value)
+        run.bind(asked.value.value, dimensions.known(held, len(target.elements)))
 
 
 def _kept(

@@ -172,7 +172,8 @@ def instance_attribute(
     if isinstance(atom.type, Class) and losses.is_option(name):
         return _option_of_a_loss(atom, name)
     if is_model(atom) and isinstance(atom.type, str) and not known:
-        return value(atom)  # a layer of a library model counts as the model
+        layer = container_layers.at(atom, f"[{name!r}]") if run.frames_forward() else None
+        return layer or value(atom)  # a layer of a library model counts as the model
     if is_model(atom) and name in _OF_LAYERS:
         return value(Params(atom))  # what ``modules()`` gave is one of its layers
     return None

@@ -55,6 +55,7 @@ _FACTS_OF_A_TENSOR = frozenset(
 IN_PLACE = {f"{name}_": name for name in "t transpose swapaxes swapdims unsqueeze".split()}
 _LOOKING_THROUGH = ("index", "count")  # of a list that ``tolist()`` gives
 _COPYING = ("expand", "repeat", "tile")
+_UNDER_EACH_OTHER = ("repeat", "tile", "repeat_interleave")
 _NEW = frozenset("new_zeros new_ones new_empty new_full".split())
 _BY_SIZES = ("expand", "view", "reshape")
 
@@ -211,6 +212,11 @@ def _copied_for_each_row(  # type: ignore[no-untyped-def]
         bounds.count_sizes(run, [shown for shown, _ in argument_pairs(node, args, kwargs)])
         return value(atom)
     rows = atom.placement is Placement.SHARD and not run.collating
+    inside = run.frames_forward() and run.module.editable
+    if counted and rows and inside and name in _UNDER_EACH_OTHER:
+        bounds.count_sizes(run, [shown for shown, _ in argument_pairs(node, args, {})])
+        made = _beside_all(run, node, atom)
+        return value(*(replace(one, flat=True, opaque=True) for one in made.of(Data)))
     if not (counted and rows and name in _COPYING):
         return None
     if name == "expand" and _is_across(atom, args):

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -13,8 +14,19 @@ import libcst as cst
 from ddpify.understanding.forms import NumberKind
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
+from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import UNKNOWN, Atom, Const, Data, Instance, Tup, Value, value
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Atom,
+    Const,
+    Data,
+    Instance,
+    Number,
+    Tup,
+    Value,
+    value,
+)
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -41,10 +53,11 @@ _LAYERS = {
     **dict.fromkeys("Conv3d ConvTranspose3d BatchNorm3d MaxPool3d AvgPool3d".split(), 5),
 }
 # What takes or gives nothing but tensors of so many dimensions.
-_OF_MATRICES = {
+OF_MATRICES = {
     "t": 2, "mm": 2, "addmm": 2, "bmm": 3, "baddbmm": 3, "mv": 1, "addmv": 1, "addbmm": 2,
     "outer": 2, "ger": 2,
 }  # fmt: skip
+_COUNTING = (NumberKind.NUMBER, NumberKind.MULTIPLE, NumberKind.ROUNDED, NumberKind.TOTAL)
 _KEEPING_LAYERS = frozenset(
     "Linear ReLU LeakyReLU PReLU ELU GELU SiLU Sigmoid Tanh Softmax LogSoftmax Dropout BatchNorm1d"
     " LayerNorm GroupNorm Identity".split()
@@ -55,8 +68,8 @@ def after(name: str, ndim: int, rest: Sequence[Value]) -> int:
     """How many dimensions a tensor function leaves, by its name and further arguments."""
     if keeps(name) or (rule_of(name) is Rule.ELEMENTWISE and all(map(_is_plain, rest))):
         return ndim
-    if name in _OF_MATRICES:
-        return _OF_MATRICES[name]
+    if name in OF_MATRICES:
+        return OF_MATRICES[name]
     if name == "T" and not ndim:
         return 2
     if name in ("permute", "view", "reshape", "repeat", "expand"):
@@ -123,6 +136,15 @@ def _through(layer: Instance, ndim: int) -> int:
     return _LAYERS.get(short, 0)
 
 
+def known(held: Value, ndim: int) -> Value:
+    """A value whose tensors are known to have so many dimensions, where they were not."""
+    atoms = (
+        replace(atom, ndim=ndim) if isinstance(atom, Data) and not atom.ndim else atom
+        for atom in held.atoms
+    )
+    return value(*atoms)
+
+
 def place(dim: object, ndim: int) -> object:
     """A dimension counted from the front; as it is where that is not known."""
     if isinstance(dim, int) and not isinstance(dim, bool) and dim < 0 and ndim:
@@ -130,12 +152,13 @@ def place(dim: object, ndim: int) -> object:
     return dim
 
 
-def undecided(places: Sequence[object]) -> bool:
-    """Whether these may well hold the batch dimension of a tensor of unknown dimensions.
+def may_be_of_rows(data: Data, dims: Iterable[object]) -> bool:
+    """Whether one of these, counted from the end of a number that is not known, may be the rows'.
 
-    ``dim=-1`` and ``dim=-2`` are taken for dimensions of each sample.
+    The last one is only where there may be a single number for each sample.
     """
-    return any(isinstance(one, int) and one < -2 for one in places)
+    last = -1 if data.one_each else -2
+    return not data.ndim and any(isinstance(dim, int) and dim <= last for dim in dims)
 
 
 def may_leave_one_each(data: Data, dropped: int) -> bool:
@@ -143,16 +166,28 @@ def may_leave_one_each(data: Data, dropped: int) -> bool:
     return dropped > 0 and data.ndim in (0, dropped + 1)
 
 
-def of_pair(left: Data | None, right: Data | None, others: Sequence[Value]) -> int:
-    """How many dimensions broadcasting leaves; ``others`` are the operands that are no data."""
-    if left is not None and right is not None:
-        known = [one.ndim for one in (left, right) if one.ndim or not _is_number(one)]
-        return max(known) if known and all(known) else 0
-    rows = left or right
-    found = [_of_other(atom) for one in others for atom in one.atoms]
-    if rows is None or not rows.ndim or None in found:
-        return 0
-    return max([rows.ndim, *(ndim for ndim in found if ndim is not None)])
+def of_pair(left: Data | None, right: Data | None, others: Sequence[int | None]) -> int:
+    """How many dimensions broadcasting leaves; 0 where that is not known, or a number.
+
+    ``others`` are the dimensions of the operands that are no data, None where these are not known.
+    """
+    held = [_of_atom(one) for one in (left, right) if one is not None]
+    known = [ndim for ndim in (*held, *others) if ndim is not None]
+    return max(known, default=0) if len(known) == len(held) + len(others) else 0
+
+
+def of_values(*operands: Value) -> int | None:
+    """How many dimensions broadcasting leaves of what all ranks hold; None where not known."""
+    found = [of_value(one) for one in operands]
+    known = [ndim for ndim in found if ndim is not None]
+    return max(known) if known and len(known) == len(found) else None
+
+
+def of_value(held: Value) -> int | None:
+    """How many dimensions a value has at most, 0 for a number; None where that is not known."""
+    found = [_of_atom(atom) for atom in held.atoms]
+    known = [ndim for ndim in found if ndim is not None]
+    return max(known) if known and len(known) == len(found) else None
 
 
 def of_product(left: Data | None, right: Data | None, others: Sequence[int]) -> int:
@@ -166,23 +201,25 @@ def of_product(left: Data | None, right: Data | None, others: Sequence[int]) -> 
     return max(known) if min(known) > 1 else max(known) - 1
 
 
-def _of_other(atom: Atom) -> int | None:
-    """The dimensions of what meets rows and is the same on all ranks; None where not known."""
-    if isinstance(atom, Const) or (isinstance(atom, Data) and _is_number(atom)):
-        return 0
-    return (atom.ndim or None) if isinstance(atom, Data) else None
+def _of_atom(atom: Atom) -> int | None:
+    """The dimensions of one of the things that a value may be; None where they are not known."""
+    if isinstance(atom, Number):
+        return atom.ndim if atom.setting is None else 0
+    if isinstance(atom, Data):
+        return atom.ndim or (0 if _is_number(atom) else None)
+    return 0 if isinstance(atom, Const) and not isinstance(atom.value, str) else None
 
 
 def _is_number(data: Data) -> bool:
-    """Whether this is a reduction of all elements to one number."""
-    return data.one_each and (data.placement.partial or data.reduced)
+    """Whether this counts rows, or is a reduction of all elements to one number."""
+    counts = data.form in _COUNTING and data.placement is not Placement.SHARD
+    return counts or (data.one_each and (data.placement.partial or data.reduced))
 
 
 def _sizes(rest: Sequence[Value]) -> int:
     if len(rest) != 1:
         return len(rest)
-    shapes = {len(a.items) for a in rest[0].of(Tup)}
-    return shapes.pop() if len(shapes) == 1 else int(isinstance(rest[0].constant(), int))
+    return length(rest[0])
 
 
 def _flattened(ndim: int, rest: Sequence[Value]) -> int:

@@ -34,8 +34,7 @@ def place(
 ) -> int | None:
     """Which dimension the rows lie along afterwards; None where that is not known.
 
-    Where the number of dimensions is not known, ``T`` is taken for that of a matrix, and two that
-    are counted from the end are taken for dimensions of each sample.
+    Where the number of dimensions is not known, ``T`` is taken for that of a matrix.
     """
     if name == "t" or (name in _OF_ALL and not ndim):
         return 1 - dim if dim < 2 else None
@@ -54,9 +53,6 @@ def place(
 def _ordered(name: str, dim: int, ndim: int, order: Sequence[object]) -> int | None:
     """Where ``transpose(0, 1)`` and ``permute(1, 0, 2)`` put a dimension."""
     if name in _SWAPPING and len(order) == 2:
-        counted = [isinstance(one, int) and one < 0 for one in order]
-        if not ndim and all(counted):
-            return dim
         return _swapped(dim, [dimensions.place(one, ndim) for one in order])
     places = [dimensions.place(one, len(order)) for one in order]
     return places.index(dim) if dim in places else None
@@ -65,7 +61,7 @@ def _ordered(name: str, dim: int, ndim: int, order: Sequence[object]) -> int | N
 def _swapped(dim: int, pair: Sequence[object]) -> int | None:
     """Where a swap of two dimensions puts one."""
     if dim not in pair:
-        return dim if all(isinstance(one, int) for one in pair) else None
+        return dim if all(isinstance(one, int) and one >= 0 for one in pair) else None
     other = pair[1] if pair[0] == dim else pair[0]
     return other if isinstance(other, int) and other >= 0 else None
 

@@ -200,11 +200,13 @@ class Number(Atom):
     """A number, string or other plain value that is the same on every rank.
 
     ``setting`` is the option of the command line that it is: the object that holds them, its name.
-    ``loaded`` is the expression that took it out of a file, which may hold any object.
+    ``loaded`` is the expression that took it out of a file, which may hold any object. ``ndim`` is
+    the number of dimensions of the tensor that it is, 0 for a number; None where it is not known.
     """
 
     setting: tuple[Instance, str] | None = None
     loaded: cst.CSTNode | None = None
+    ndim: int | None = None
 
 
 REPLICATED = Value((Number(),))

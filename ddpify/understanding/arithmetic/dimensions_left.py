@@ -1,0 +1,56 @@
+"""How many dimensions tensor functions leave, of rows and of what all ranks hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ddpify.understanding.arithmetic.tensor_dimensions import (
+    KEEPING_DIMENSIONS,
+    OVER_A_DIMENSION,
+    PARTING,
+    SUMMING,
+    goes_over_all,
+    keeps_dimensions,
+    told,
+)
+from ddpify.understanding.shapes import dimensions
+from ddpify.understanding.shapes.dimensions import named_dimensions
+from ddpify.understanding.values import Atom, Data, Number, Tup, Value, value
+
+
+def left(name: str, ndim: int, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> int:
+    """How many dimensions a function leaves of a tensor; 0 where that is not known."""
+    if name in ("flatten", "ravel") and not rest and not kwargs:
+        return 1
+    if name not in OVER_A_DIMENSION or name in PARTING:
+        return dimensions.after(name, ndim, rest)
+    if name in KEEPING_DIMENSIONS:
+        return ndim if rest or kwargs else 0  # NumPy's go through all elements, if not told
+    given = named_dimensions(told(name, rest), kwargs)
+    if not ndim or len(given) != 1 or ... in given[0]:
+        return 0
+    return ndim if keeps_dimensions(kwargs) else max(ndim - len(given[0]), 0) * bool(given[0])
+
+
+def is_a_number(name: str, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether a function surely gives one number of all elements, as ``x.std()`` does."""
+    everything = name in SUMMING and () in named_dimensions(told(name, rest), kwargs)
+    everything |= goes_over_all(name, rest, kwargs)
+    return everything and not rest and kwargs.keys() <= {"unbiased", "correction"}
+
+
+def noted(made: Value, ndim: int, *, number: bool) -> Value:
+    """What a function gives, known to have so many dimensions; 0 where that is not known."""
+    return value(*(_noted(atom, ndim, number) for atom in made.atoms))
+
+
+def _noted(atom: Atom, ndim: int, number: bool) -> Atom:
+    if isinstance(atom, Tup):
+        return Tup(tuple(noted(item, ndim, number=number) for item in atom.items))
+    if isinstance(atom, Data):
+        single = number and atom.reduced
+        return replace(atom, ndim=ndim, one_each=atom.one_each or single)
+    if isinstance(atom, Number) and (number or ndim):
+        return replace(atom, ndim=ndim)
+    return atom
