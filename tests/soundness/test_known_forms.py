@@ -210,6 +210,9 @@ OWN_NUMBERS = [
 PUT_TOGETHER = [
     "z = torch.cat([out[labels == c] for c in range(4)])\nprint(z[:, 0].tolist())",
     "loss = loss + sum((a * b).sum() for a, b in zip(out[:-1], out[1:]))",
+    "z = out.clone()\nz[:, labels[0]] = 0\n"
+    "loss = loss + z.pow(2).mean() + out[:, labels.min() :].pow(2).mean()",
+    "a, *rest = out.unbind(1)\nloss = loss + a.mean() + sum(r.pow(2).mean() for r in rest)",
     "z = out / (out.std() + 1)\nloss = loss + z.amin(-2).sum()",
     "lp = torch.distributions.Normal(out, 1.0).log_prob(targets).sum(-1)\n"
     "loss = loss + (lp - lp.mean()).pow(2).mean()",
@@ -227,6 +230,7 @@ FROM_THE_END = [  # of a tensor whose number of dimensions is known, and of one 
     "h = h.view(labels.shape + (4,))\nh = F.scaled_dot_product_attention(h, h, h)",
     "h = h + torch.einsum('...ij->...j', h)",
     "h = h.repeat(1, len(h)).norm(dim=1)[:, None] + h",
+    "m = h.new_ones(len(h), 1)\nm[0] = 0.5\nh = h * m",
 ]
 SIZED_IN_FORWARD = [
     "n = int(labels.max()) + 1\nh = h + h[:, :n].mean(1, keepdim=True)",
@@ -248,6 +252,8 @@ PUT_BACK = [
     "xs = [s[0] for s in samples]\nxs.insert(0, xs.pop())\ninputs = torch.stack(xs)",
 ]
 IN_COLLATE = [
+    "cum = np.cumsum([int(s[2]) for s in samples])\nr = torch.from_numpy(cum).double()[:, None]",
+    "r = torch.stack([s[0] for s in reversed(samples)])",
     "r = inputs[len(inputs) // 2]",
     "r = torch.stack([inputs[i] @ targets[i] for i in range(len(inputs))]).mean()",
     "for i in range(len(inputs)):\n    for j in range(i + 1, len(inputs)):\n"

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import uses
 from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.batching import batch_layers, current_batch
 from ddpify.understanding.batching.handmade_batches import replicated_tensors
 from ddpify.understanding.facts import States
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.syntax import code_of, dotted
+from ddpify.understanding.syntax import code_of, displayed, dotted
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -146,6 +147,9 @@ def note_states(
     if len(given) < 2 or rows is None or given[1][0] is node:
         return
     shown, states = given[1]
+    for one in displayed(shown) or [shown]:
+        parts = (data for data in local_data(run.seen(one)) if data.placement.partial)
+        run.demand(one, value(*parts), uses.ARITHMETIC)  # each row meets what all of them make
     held = list(deep_atoms(states))
     if run.choices.by_hand and any(isinstance(a, (Data, ReplicatedTensor)) for a in held):
         return  # it meets the batch, and is split where it is made

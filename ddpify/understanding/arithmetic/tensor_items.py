@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -260,6 +261,7 @@ def _index(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     dim, before = 0, atom.ndim
     batch_rows.note_indices(run, node)
     _count_other_sizes(run, node, atom)
+    ask_for_others(run, node, [atom])
     left = _dimensions_left(run, node, atom)
     atom = replace(atom, ndim=left, one_each=_leaves_one_each(run, node, atom))
     for element in node.slice:
@@ -288,6 +290,26 @@ def _index(run: RunState, node: cst.Subscript, atom: Data) -> Data:
         else:
             dim += 1
     return _all_rows(run, node, atom)
+
+
+def ask_for_others(run: RunState, node: cst.Subscript, tensors: Sequence[Data]) -> None:
+    """Ask for numbers that samples made where they take a place in every row: ``x[:, y[0]]``."""
+    kinds = [_index_kind(run, element.slice) for element in node.slice]
+    first = kinds[0][0] in ("whole", "ellipsis")
+    if run.collating or not first or not all(one.dim == 0 for one in tensors):
+        return
+    for element in node.slice[1:]:
+        shown = element.slice
+        places = [shown.value] if isinstance(shown, cst.Index) else bounds.written(shown)
+        for place in places:
+            made = (one for one in run.seen(place).data if _is_of_samples(one))
+            run.demand(place, value(*made), uses.AN_INDEX)
+
+
+def _is_of_samples(number: Data) -> bool:
+    """Whether this is a number that one sample, or all of a rank's, made."""
+    partial = number.placement.partial and number.form is not NumberKind.NUMBER
+    return partial or (number.placement is Placement.ROWS and not number.is_position)
 
 
 def _left_open(run: RunState, node: cst.Subscript, ndim: int) -> int:

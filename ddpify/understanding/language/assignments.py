@@ -18,6 +18,7 @@ from ddpify.understanding.batching import (
     sample_tables,
     samples_by_place,
 )
+from ddpify.understanding.forms import SEVERAL_TENSORS
 from ddpify.understanding.language import (
     accumulated_rows,
     attributes,
@@ -34,6 +35,7 @@ from ddpify.understanding.values import (
     UNKNOWN,
     Bound,
     Class,
+    Data,
     Function,
     Instance,
     Number,
@@ -242,6 +244,8 @@ def _unpack(
     count = len(target.elements)
     for position, element in enumerate(target.elements):
         part = elements.unpacked(run, new, position, count)
+        if isinstance(element, cst.StarredElement) and _are_several(new):
+            part = new
         if shown is not None and isinstance(element.value, cst.Name):
             seen = _is_of_a_model(run, shown) or _is_a_size(shown)
             part = part if seen else handmade_batches.unpacked(run, part)
@@ -252,6 +256,12 @@ def _unpack(
             if element.value in run.choices.reduced:
                 part = run.reduce(element.value, part)
         assign(run, element.value, part)
+
+
+def _are_several(held: Value) -> bool:
+    """Whether these are several tensors with rows: ``first, *others = x.unbind(1)`` tells apart."""
+    atoms = [one for one in held.atoms if isinstance(one, Data)]
+    return bool(atoms) and all(one.form in SEVERAL_TENSORS for one in atoms)
 
 
 def _one_by_one(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import alternatives, narrowing, uses
-from ddpify.understanding.arguments import Keywords, argument_pairs
+from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.arithmetic import across_samples, tensor_pairs
 from ddpify.understanding.batching import (
     collating,
@@ -343,6 +343,16 @@ def _sorted(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value
     return _same_elements(run, node, args)
 
 
+def _reversed(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``reversed(samples)`` of a rank's own has others at each place than that of all."""
+    if run.collating:
+        atoms = (atom for one in args[:1] for atom in one.atoms)  # or those of one sample alone
+        many = (a for a in atoms if not isinstance(a, Data) or a.form is Layout.SAMPLES)
+        held = local_data(value(*many))
+        run.mixes(node, *(replace(data, form=Layout.TENSOR, dim=0) for data in held))
+    return _same_elements(run, node, args)
+
+
 def _listed(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``list(values)`` has an item for each row where what it is made of has one."""
     result = _same_elements(run, node, args)
@@ -561,7 +571,7 @@ def _reduce(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: 
 
 _BUILTINS: dict[str, Callable[..., Value]] = {
     "len": _len, "sum": _sum, "enumerate": _enumerate, "zip": _zip, "list": _listed,
-    "tuple": _listed, "sorted": _sorted, "reversed": _same_elements, "iter": _iter,
+    "tuple": _listed, "sorted": _sorted, "reversed": _reversed, "iter": _iter,
     "next": _next, "map": _map, "super": _super, "getattr": _getattr, "set": _set,
     "setattr": lookup_by_name.set_attribute,
     "range": _range, "filter": _filter, "eval": _eval, "abs": _abs,

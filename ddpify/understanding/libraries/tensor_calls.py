@@ -155,7 +155,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
             run.demand_all(shown, held, f"{short}()")
             return REPLICATED
         if inner and not any(isinstance(a, Data) for a in held.atoms):  # else that is what it takes
-            involved.append((node, value(*inner)))
+            involved.append((node, value(*_put_together(run, name, held, inner))))
     by_hand = _on_batches(run, node, name, args, kwargs)
     if by_hand is not None and not involved:
         return by_hand
@@ -174,6 +174,16 @@ def tensor_function(  # type: ignore[no-untyped-def]
             return changed
     tensor_pairs.note_used_on_rows(run, [d for _, d in tensor_pairs.held_tensors(operands)])
     return tensors.function(run, node, short, involved, kwargs, args[1:])
+
+
+def _put_together(run: RunState, name: str, held: Value, inner: list[Data]) -> list[Data]:
+    """What a list holds, as NumPy takes it: of one item for each sample, it makes an array."""
+    lists = [one for one in held.atoms if isinstance(one, Instance)]
+    filled = bool(lists) and all(isinstance(one.site, cst.ListComp) for one in lists)
+    single = all(data.dim == NO_ROWS for data in inner)
+    if not (run.collating and name.startswith("numpy.") and filled and single):
+        return inner
+    return [replace(collating.joined(data, "stack", 0), one_each=True) for data in inner]
 
 
 def _are_sums_beside_others(held: Value) -> bool:

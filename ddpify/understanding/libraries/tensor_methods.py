@@ -116,9 +116,10 @@ def of_tensor(  # type: ignore[no-untyped-def]
         return known
     if name in in_place_writes.RESIZING:
         return _resized(atom, args)
-    if name == "new_full":
-        return tensor_function(run, node, "torch.full", "full", args, kwargs)
-    if name in ("new_zeros", "new_ones", "new_empty", "new_tensor"):
+    if name in _NEW:
+        made = name.removeprefix("new_")
+        return tensor_function(run, node, f"torch.{made}", made, args, kwargs)
+    if name == "new_tensor":
         return tensor_function(run, node, f"torch.{name}", name, args, kwargs)
     if name in ("half", "bfloat16") and atom.placement.partial:  # each part would be rounded
         run.demand(receiver, value(atom), f"{name}(), which does not commute with a sum")

@@ -41,7 +41,12 @@ _KEEPING = frozenset(
     " logcumsumexp renorm softmin tril triu transpose swapaxes swapdims movedim cummax"
     " cummin instance_norm layer_norm group_norm batch_norm local_response_norm rms_norm msort"
     " moveaxis rollaxis T H mT mH adjoint matrix_transpose linear"
-    " lerp dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout".split()
+    " lerp dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout interpolate upsample"
+    " pad constant_pad_nd conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d"
+    " avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d lp_pool1d lp_pool2d"
+    " adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d"
+    " adaptive_max_pool2d adaptive_max_pool3d pixel_shuffle pixel_unshuffle channel_shuffle glu"
+    " prelu bilinear grid_sample scaled_dot_product_attention fft2 ifft2".split()
 )
 _LAYERS = {
     **dict.fromkeys(("Conv1d", "ConvTranspose1d", "MaxPool1d", "AvgPool1d"), 3),
@@ -60,7 +65,10 @@ OF_MATRICES = {
 _COUNTING = (NumberKind.NUMBER, NumberKind.MULTIPLE, NumberKind.ROUNDED, NumberKind.TOTAL)
 _KEEPING_LAYERS = frozenset(
     "Linear ReLU LeakyReLU PReLU ELU GELU SiLU Sigmoid Tanh Softmax LogSoftmax Dropout BatchNorm1d"
-    " LayerNorm GroupNorm Identity".split()
+    " LayerNorm GroupNorm Identity Upsample UpsamplingNearest2d ZeroPad1d ZeroPad2d ReflectionPad1d"
+    " ReflectionPad2d ReplicationPad1d ReplicationPad2d LocalResponseNorm RMSNorm ReLU6 Hardtanh"
+    " Hardswish Hardsigmoid Mish CELU SELU GLU Softplus Softsign Softmin LogSigmoid Threshold"
+    " AlphaDropout Dropout1d Dropout3d".split()
 )
 
 
