@@ -277,10 +277,11 @@ def _dimension_after(
     if name in transpositions.TRANSPOSING:
         return transpositions.place(name, data.dim, data.ndim, rest, kwargs)
     if name == "unsqueeze" and rest:
-        place = rest[0].constant()
+        place = dimensions.place(rest[0].constant(), data.ndim and data.ndim + 1)
         return data.dim + (isinstance(place, int) and 0 <= place <= data.dim)
     if name == "squeeze" and (rest or "dim" in kwargs):
         place = (rest[0] if rest else kwargs["dim"]).constant()
+        place = dimensions.place(place, data.ndim)
         return data.dim - (isinstance(place, int) and 0 <= place < data.dim)
     return None
 
