@@ -187,6 +187,10 @@ def _by_table(one: Operation) -> Value | None:
 
 def _under_each_other(one: Operation) -> Value | None:
     plain = one.data.form is Layout.TENSOR and not one.data.dim
+    sizes = sum(max(dimensions.length(size), 1) for size in views.sizes_of(one.rest))
+    behind = sizes - one.data.ndim if one.data.ndim else 0
+    if one.name == "expand" and plain and behind > 0:  # x.expand(2, -1, -1) of a matrix
+        return value(replace(one.data.placed(Placement.SHARD), dim=behind))
     return value(_repeated(one.data, one.rest)) if one.name in _UNDER_EACH_OTHER and plain else None
 
 
