@@ -17,13 +17,14 @@ import libcst as cst
 
 from ddpify.records import record
 from ddpify.understanding.nodes import use_own_answers
-from ddpify.understanding.syntax import dotted, is_main_guard
+from ddpify.understanding.syntax import code_of, dotted, is_main_guard
 
 use_own_answers()
 
 Node = TypeVar("Node", bound=cst.CSTNode)
 Other = TypeVar("Other", bound=cst.CSTNode)
 
+Given = tuple[cst.Assign, cst.BaseExpression | None]  # what by; None where that is not told apart
 Block = tuple[cst.CSTNode, cst.CSTNode]  # and the child of it in which a node stands
 _BLOCKS = frozenset(
     {cst.For, cst.While, cst.If, cst.Else, cst.With, cst.FunctionDef, cst.Lambda, cst.ClassDef}
@@ -187,6 +188,22 @@ class Structure:
                 break
             yield one  # type: ignore[misc]
 
+    def given(self, target: cst.BaseExpression, within: cst.CSTNode) -> list[Given]:
+        """The assignments to a target at or below a node, in source order."""
+        first, last = self.order[within], self._ends[within]
+        found = self._given.get(_code(target), ())
+        return [one for one in found if first <= self.order[one[0]] <= last]
+
+    @cached_property
+    def _given(self) -> dict[str, list[Given]]:
+        """All assignments, by the code of what they are to."""
+        found: dict[str, list[Given]] = {}
+        for one in self.all(cst.Assign):
+            for target in (target.target for target in one.targets):
+                for part, value in _each_given(target, one.value):
+                    found.setdefault(_code(part), []).append((one, value))
+        return found
+
     def below(self, node: cst.CSTNode) -> list[cst.CSTNode]:
         """A node and all below it, in source order, as :func:`walk` gives them."""
         return self._nodes[self.order[node] : self._ends[node] + 1]
@@ -231,6 +248,22 @@ class Structure:
             exits = self._exits[block] = list(_early_exits(block))
         end = self.order[statement]
         return [guard for guard in exits if self.order[guard.statement] < end]
+
+
+def _each_given(
+    target: cst.BaseExpression, value: cst.BaseExpression
+) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression | None]]:
+    """A target, and each of several in it, with what it is given."""
+    yield target, value
+    if isinstance(target, cst.Tuple):
+        values = value.elements if isinstance(value, cst.Tuple) else ()
+        for place, part in enumerate(target.elements):
+            yield part.value, values[place].value if place < len(values) else None
+
+
+def _code(target: cst.BaseExpression) -> str:
+    """The source text of what is assigned to: mostly a name, of which making it is not dear."""
+    return dotted(target) or code_of(target)
 
 
 def children(node: cst.CSTNode) -> list[cst.CSTNode]:

@@ -233,8 +233,7 @@ def _is_assigned(node: cst.BaseExpression, module: ModuleFile) -> bool:
     structure = module.structure
     around = structure.function(node) or structure.tree
     named = isinstance(node, cst.Name)
-    found = _given(structure.inside(around, cst.Assign), node) if named else ()  # type: ignore[arg-type]
-    return any(True for _ in found)
+    return named and any(True for _ in structure.given(node, around))
 
 
 def _of_name(
@@ -246,7 +245,7 @@ def _of_name(
     structure = module.structure
     within = structure.class_of(node) if isinstance(node, cst.Attribute) else None
     around = within or structure.function(node) or structure.tree
-    given = list(_given(structure.inside(around, cst.Assign), node))
+    given = [value for _, value in structure.given(node, around)]
     if not given and isinstance(node, cst.Name) and owner is not None:
         shown = _passed(owner, node)
         if shown is not None:
@@ -267,25 +266,9 @@ def _of_module(node: cst.Name, module: ModuleFile) -> Iterator[cst.BaseExpressio
     taken = {one.name.value for one in (*every, *stars) if isinstance(one, cst.Param)}
     if around is None or node.value in taken:
         return
-    outside = (one for one in structure.all(cst.Assign) if structure.function(one) is None)
-    yield from _given(outside, node)
-
-
-def _given(
-    assigned: Iterator[cst.Assign], node: cst.Name | cst.Attribute
-) -> Iterator[cst.BaseExpression | None]:
-    """What is assigned to a name, also as one of several; None where that is not told apart."""
-    code = code_of(node)
-    for one in assigned:
-        for target in (target.target for target in one.targets):
-            if code_of(target) == code:
-                yield one.value
-            elif isinstance(target, cst.Tuple):
-                at = [i for i, part in enumerate(target.elements) if code_of(part.value) == code]
-                several = isinstance(one.value, cst.Tuple)
-                for place in at:
-                    known = several and place < len(one.value.elements)  # type: ignore[attr-defined]
-                    yield one.value.elements[place].value if known else None  # type: ignore[attr-defined]
+    for by, value in structure.given(node, structure.tree):
+        if structure.function(by) is None:
+            yield value
 
 
 def _passed(owner: Instance, name: cst.Name) -> cst.BaseExpression | None:
