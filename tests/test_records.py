@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field
+from typing import Any
 
-from ddpify.records import record
+import pytest
+
+from ddpify.records import record, replace
 
 
 @record
@@ -33,3 +36,7 @@ def test_records_are_equal_where_all_that_counts_is() -> None:
 
 def test_records_are_shown_and_changed_as_dataclasses_are() -> None:
     assert repr(replace(Place("a"), line=4)) == "Place(path='a', line=4)"
+    assert replace(Place("a", 2, "seen"), line=4).note == "seen"
+    unknown: Any = {"lane": 4}
+    with pytest.raises(TypeError, match="lane"):
+        replace(Place("a"), **unknown)

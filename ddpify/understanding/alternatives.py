@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from ddpify.records import replace
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Atom, Data, Instance, Tup
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding.values import (
     UNKNOWN,
     Atom,

@@ -8,12 +8,12 @@ none, as that of ``x.norm()``, all ranks hold the same result.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import permutations
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import made_rows, parts_of_rows
 from ddpify.understanding.arithmetic.tensor_dimensions import (

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.forms import Layout

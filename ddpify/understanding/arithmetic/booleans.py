@@ -7,8 +7,8 @@ which count the rows of the global batch.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
+from ddpify.records import replace
 from ddpify.understanding.values import (
     Atom,
     Data,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
+from ddpify.records import replace
 from ddpify.understanding.arithmetic.tensor_dimensions import (
     KEEPING_DIMENSIONS,
     OVER_A_DIMENSION,

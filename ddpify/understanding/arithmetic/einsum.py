@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import across_samples, tensor_pairs
 from ddpify.understanding.arithmetic.tensor_pairs import Operand

@@ -7,11 +7,11 @@ DistributedDataParallel divides those of the parameters by that number. Nothing 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.batching import in_place_writes

@@ -6,11 +6,11 @@ They change the rows of all ranks, and each rank takes its own of those: ``z.cop
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import across_samples, tensor_pairs
 from ddpify.understanding.arithmetic.tensor_dimensions import (

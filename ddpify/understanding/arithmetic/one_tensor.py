@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding.arithmetic import across_samples, tensor_items, views
 from ddpify.understanding.arithmetic.along_dimension import along_dimension, normalised
 from ddpify.understanding.arithmetic.operation import Operation

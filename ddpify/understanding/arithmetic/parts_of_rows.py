@@ -7,11 +7,11 @@ the parts are those of all ranks' samples, and lie in a list as those of any lis
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement

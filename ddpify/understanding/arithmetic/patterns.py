@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.records import record
+from ddpify.records import record, replace
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import one_tensor, tensor_dimensions, tensors
 from ddpify.understanding.batching import batch_rows

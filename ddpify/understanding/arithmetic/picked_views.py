@@ -7,11 +7,11 @@ may be such a view carries the expressions that took it, until a computation giv
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import row_writes, tensor_pairs
 from ddpify.understanding.forms import Layout

@@ -6,11 +6,11 @@ index may mean a row of the global batch: then each rank writes into the rows of
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import loop_indices, made_rows, tensor_items, tensor_pairs
 from ddpify.understanding.batching import earlier_samples, per_sample_lists

@@ -6,11 +6,11 @@ A weight, a table or an index of rows meets each of the samples: all ranks get t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.arithmetic.tensor_pairs import Operand

@@ -7,12 +7,12 @@ others needs those of all ranks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import permutations
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement

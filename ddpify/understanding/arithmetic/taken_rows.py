@@ -5,11 +5,11 @@ Positions count the rows of the global batch, so that each rank takes rows of al
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding.batching import current_batch
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement

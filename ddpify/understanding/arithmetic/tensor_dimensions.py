@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ddpify.records import replace
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form, Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions

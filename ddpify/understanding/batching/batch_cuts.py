@@ -6,11 +6,11 @@ among the ranks anew: of two batches that are cut at one number, both are of one
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding.batching import current_batch, joint_loaders
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout
 from ddpify.understanding.syntax import code_of

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding.batching.handmade_batches import replicated_tensors
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form, Layout
 from ddpify.understanding.placement import Placement

@@ -10,11 +10,11 @@ noted, and what is written there is reduced.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.batching import held_parts
 from ddpify.understanding.liveness import reads, taken_over

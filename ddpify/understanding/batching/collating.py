@@ -8,11 +8,11 @@ is taken for what loaders mostly yield.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding.batching import item_dimensions
 from ddpify.understanding.facts import BatchDimensions
 from ddpify.understanding.forms import Form, Layout, NumberKind

@@ -9,11 +9,11 @@ numbers are places alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding import earlier_rounds
 from ddpify.understanding.batching import collating, earlier_samples, sample_numbers
 from ddpify.understanding.forms import Layout

@@ -7,11 +7,11 @@ sizes of that one, though it may come from the batch of the step.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding.batching import carried_values, held_parts, joint_loaders
 from ddpify.understanding.facts import LateUse
 from ddpify.understanding.placement import Placement

@@ -11,11 +11,11 @@ states, masks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding.batching import batch_sizes, item_dimensions
 from ddpify.understanding.facts import Entry
 from ddpify.understanding.forms import Layout

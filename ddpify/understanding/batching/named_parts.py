@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from ddpify.records import replace
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout
 from ddpify.understanding.values import UNKNOWN, Atom, Data, Instance, Value, join, value
 

@@ -5,11 +5,11 @@ What only grows is told by :mod:`growing`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.batching import handmade_batches
 from ddpify.understanding.forms import Layout

@@ -7,11 +7,11 @@ has any number of them. A list that is made anew for each sample holds one sampl
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding.batching import collating
 from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.forms import Layout

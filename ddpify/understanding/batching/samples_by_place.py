@@ -6,11 +6,11 @@ look at it, as ``samples[0].keys()`` does, says nothing of the others.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding.batching import collating_order, sample_numbers
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.values import Data, Value

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding import definition_sites, uses
 from ddpify.understanding.definite_assignment import definitely_assigned, target_names
 from ddpify.understanding.placement import Placement

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding import alternatives, mapping_classes, uses
 from ddpify.understanding.arguments import local_data
 from ddpify.understanding.arithmetic import picked_views, single_samples, tensor_items, tensors

@@ -7,11 +7,11 @@ ranks, all ranks apply the function to the rows of all.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.arguments import Keywords, local_data
 from ddpify.understanding.arithmetic import across_samples

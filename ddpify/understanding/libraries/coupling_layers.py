@@ -5,11 +5,11 @@ They get the rows of all ranks, and each rank takes its own of the result.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.batching import batch_layers

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.records import record
+from ddpify.records import record, replace
 from ddpify.understanding.forms import NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value

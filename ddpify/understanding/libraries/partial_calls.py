@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding.arguments import Keywords, local_data
 from ddpify.understanding.values import UNKNOWN, Atom, Bound, Function, Instance, Value, value
 

@@ -7,11 +7,11 @@ less than in one process. So each draws the rows of the whole batch, and keeps i
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.batching import batch_sizes, current_batch
 from ddpify.understanding.facts import Draw

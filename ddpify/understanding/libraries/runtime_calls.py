@@ -7,11 +7,11 @@ loader or a batch goes through ``shard`` or ``shard_batch``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding import definition_sites
 from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.arithmetic import sequences

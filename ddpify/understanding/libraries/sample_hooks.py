@@ -7,11 +7,11 @@ rows of all ranks instead.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding.facts import SampleHook
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.libraries.trial_runs import mixes

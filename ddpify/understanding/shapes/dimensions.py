@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding.forms import NumberKind
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of

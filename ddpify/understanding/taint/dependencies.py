@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cached_property
 
 import libcst as cst
 
-from ddpify.records import record
+from ddpify.records import record, replace
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.libraries.distributed import METRICS, is_wrapper, library_names
 from ddpify.understanding.libraries.object_kinds import BARS

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding.libraries import command_line_options
 from ddpify.understanding.libraries.distributed import (
     DDP,

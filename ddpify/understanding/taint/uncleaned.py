@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.taint.dependencies import Dependency

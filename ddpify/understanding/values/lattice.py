@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from typing import TypeVar, overload
 
+from ddpify.records import replace
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values.atoms import Atom, Const, QualifiedName
 from ddpify.understanding.values.tensors import Data, merge_key, merged

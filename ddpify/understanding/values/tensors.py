@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.records import record
+from ddpify.records import record, replace
 from ddpify.understanding.forms import Form, Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values.atoms import Atom
