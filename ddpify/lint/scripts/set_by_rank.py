@@ -9,6 +9,7 @@ import libcst as cst
 from ddpify.lint.scripts.control import Control
 from ddpify.understanding.libraries.object_kinds import BARS
 from ddpify.understanding.structure import Guard, walk
+from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import called
 from ddpify.understanding.taint.flow_edges import FlowEdge
 from ddpify.understanding.taint.locations import Location
@@ -137,15 +138,31 @@ class _SetByRank:
         return {one.node for one in called(facts, node)} if isinstance(node, cst.Call) else set()
 
     def _only_shows(self, edge: FlowEdge) -> bool:
-        """``loader = tqdm(loader)``: a progress bar gives what it goes through."""
-        call = edge.value
-        if not isinstance(call, cst.Call) or not self.control.script.names(call.func) & set(BARS):
-            return False
-        shown = [one.value for one in call.args if one.keyword is None][:1]
-        return any(
-            isinstance(one, cst.Name) and self.control.locations(one) & set(edge.targets)
-            for one in shown
+        """``loader = tqdm(loader)``, and ``bar = tqdm(loader)`` where the other ranks have
+        ``bar = loader``: a progress bar gives what it goes through.
+        """
+        shown = self._shown(edge.value)
+        read = self.control.locations(shown) if isinstance(shown, cst.Name) else set()
+        if shown is not edge.value and read & set(edge.targets):
+            return True
+        asked = {guard.statement for guard in self.control.rank_guards(edge.node)}
+        others = [
+            self._shown(other.value)
+            for other in self.flow.edges_into(set(edge.targets))
+            if other is not edge
+            and asked & {guard.statement for guard in self.control.rank_guards(other.node)}
+        ]
+        return bool(others) and all(
+            one is not None and shown is not None and code_of(one) == code_of(shown)
+            for one in others
         )
+
+    def _shown(self, made: cst.BaseExpression | None) -> cst.BaseExpression | None:
+        """What a progress bar goes through; anything else itself."""
+        if isinstance(made, cst.Call) and self.control.script.names(made.func) & set(BARS):
+            given = [one.value for one in made.args if one.keyword is None]
+            return given[0] if given else made
+        return made
 
     def _is_set_later(self, location: Location, use: cst.CSTNode) -> bool:
         """Whether all that makes a name another thing on some ranks comes after its use."""

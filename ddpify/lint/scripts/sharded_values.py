@@ -25,6 +25,7 @@ from ddpify.understanding.libraries.distributed import (
 )
 from ddpify.understanding.libraries.object_kinds import BARS, is_loader
 from ddpify.understanding.libraries.runtime_names import SHARDED
+from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import argument, code_of, is_main_guard
 from ddpify.understanding.taint import sources
@@ -124,7 +125,7 @@ class Reading(Understood):
             held = [one for one in self.value(call).atoms if isinstance(one, Data)]
             loaders = {loader for one in held for loader in one.loaders}
             if not self.has_runtime and any(
-                self.is_sharded(one) and (self.strict or not self._may_stay_replicated(one))
+                self.gives_parts(one) and (self.strict or not self._may_stay_replicated(one))
                 for one in loaders
             ):
                 yield call
@@ -196,7 +197,7 @@ class Reading(Understood):
         if isinstance(node, cst.Call) and "builtins.range" in self.names(node.func):
             return False
         return any(
-            self.is_sharded(one) and (self.strict or not self._may_stay_replicated(one))
+            self.gives_parts(one) and (self.strict or not self._may_stay_replicated(one))
             for one in self.loaders_in(node)
         )
 
@@ -244,7 +245,7 @@ class Reading(Understood):
         return [one.value for one in call.args if one.keyword is None]
 
     def is_sharded(self, loader: Instance) -> bool:
-        """Whether a loader surely gives each rank its own part."""
+        """Whether a sampler surely gives each rank its own part of the data."""
         if loader in self.facts.runtime.shared:
             return self.facts.runtime.shared[loader] == SHARDED
         for name in ("sampler", "batch_sampler"):
@@ -253,10 +254,42 @@ class Reading(Understood):
                 return True
         return False
 
+    def gives_parts(self, loader: Instance) -> bool:
+        """Whether each rank has its own part, also by ``DataLoader(parts.use(rank))``: a call gives
+        the data set by the rank's number.
+        """
+        if self.is_sharded(loader):
+            return True
+        if not isinstance(loader.site, cst.Call) or loader.site not in self.owners:
+            return False
+        given = argument(loader.site, "dataset", 0)
+        if given is None or any(one in loader.arguments for one in ("sampler", "batch_sampler")):
+            return False
+        module = self.owners[loader.site]
+        locations = self.flow.locations(given.value, module)
+        made = [given.value, *(edge.value for edge in self.flow.edges_into(locations))]
+        return any(
+            isinstance(one, cst.Call)
+            and any(
+                self._is_rank(argument.value, self.owners.get(one, module)) for argument in one.args
+            )
+            for one in made
+        )
+
+    def _is_rank(self, node: cst.BaseExpression, module: ModuleFile) -> bool:
+        """Whether an expression is the rank, not an answer about it."""
+        if not isinstance(node, (cst.Name, cst.Attribute, cst.Call)):
+            return False
+        edges = self.flow.edges_into(self.flow.locations(node, module))
+        answers = (cst.Comparison, cst.UnaryOperation, cst.BooleanOperation, cst.IfExp)
+        return bool(self.flow.of(node, module) & ANY_RANK) and not any(
+            isinstance(edge.value, answers) for edge in edges
+        )
+
     def may_be_sharded(self, loader: Instance) -> bool:
         """Whether a loader's sampler or data set may depend on the rank, as far as is seen."""
         call = loader.site
-        if self.is_sharded(loader) or not isinstance(call, cst.Call):
+        if self.gives_parts(loader) or not isinstance(call, cst.Call):
             return True
         if not self._are_options(call, loader.arguments.get("**")):
             return True

@@ -91,7 +91,7 @@ def _goes_over_all(script: Script, function: cst.FunctionDef, call: cst.CSTNode 
         read = {one.value for one in walk(loop.iter) if isinstance(one, cst.Name)} & {*given}
         told = [one for name in read for one in script.loaders_in(given[name])]
         loaders += told or script.loaders_in(loop.iter)
-    return bool(loaders) and not any(map(script.is_sharded, loaders))
+    return bool(loaders) and not any(map(script.gives_parts, loaders))
 
 
 def _given(

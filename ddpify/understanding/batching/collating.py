@@ -263,13 +263,17 @@ def _is_of_each_sample(leaf: Atom) -> bool:
 
 
 def _leaves(made: Value) -> Iterator[Atom]:
-    """What a batch is made of, without the containers around it."""
-    for atom in made.atoms:
+    """What a batch is made of, without the containers around it; one may hold itself."""
+    todo, seen = list(reversed(made.atoms)), set[Atom]()
+    while todo:
+        atom = todo.pop()
         parts = _parts(atom)
-        for part in parts.values():
-            yield from _leaves(part)
         if not parts:
             yield atom
+        elif atom not in seen:
+            seen.add(atom)
+            inner = [one for part in parts.values() for one in part.atoms]
+            todo += reversed(inner)
 
 
 def is_rows(atom: Atom) -> TypeGuard[Data]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import argument
+from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -80,6 +80,9 @@ SPAWNS = (
     "torch.multiprocessing.start_processes",
     "torch.multiprocessing.spawn.spawn",
 )
+# One process with a function of its own.
+PROCESSES = ("torch.multiprocessing.Process", "multiprocessing.Process")
+_GROUP_STARTS = INIT_GROUP.rsplit(".", 1)[-1]
 
 
 def has_group(call: cst.Call, names: Iterable[str]) -> bool:
@@ -87,7 +90,13 @@ def has_group(call: cst.Call, names: Iterable[str]) -> bool:
     if argument(call, "process_group") is not None:
         return True  # a wrapper's
     at = [None, *(_GROUP_AT[name] for name in names if name in _GROUP_AT)]
-    return any(argument(call, "group", position) is not None for position in at)
+    given = [argument(call, "group", position) for position in at]
+    return any(one is not None and not _is_default(one.value) for one in given)
+
+
+def _is_default(group: cst.BaseExpression) -> bool:
+    """``None``, and ``0`` as PyTorch had it once: all ranks."""
+    return isinstance(group, cst.Integer) or code_of(group) == "None"
 
 
 def held_model(wrapper: Instance) -> Value | None:
@@ -170,6 +179,22 @@ def _spawn(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: K
     return REPLICATED
 
 
+def _process(name: str) -> Callable[..., Value]:
+    """``Process(target=fn, args=...)`` of a script of several ranks calls ``fn(*args)``."""
+
+    def make(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+        function, given = kwargs.get("target", UNKNOWN), kwargs.get("args", UNKNOWN)
+        passed = [item for tup in given.of(Tup) for item in tup.items]
+        ranks = any(_GROUP_STARTS in file.source.text for file in run.project.files)
+        if ranks and any(isinstance(a, (Function, Bound)) for a in function.atoms):
+            run.call(node, function, passed, {})
+        made = run.instance(node, run.module, name)
+        made.hold_all({}, kwargs)
+        return value(made)
+
+    return make
+
+
 def _is_initialized(
     run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
@@ -182,6 +207,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     FSDP: _wrap(FSDP),
     FULLY_SHARD: _fully_shard,
     **dict.fromkeys(SPAWNS, _spawn),
+    **{name: _process(name) for name in PROCESSES},
 }
 
 

@@ -307,12 +307,14 @@ class Collector:
                     self.computed_ranks += made if told is self.told["rank"] else []
         if DDP in names:
             self._tell_gpu(node)
-        for parameter in spawned_ranks(self.facts, self.structure, node, names):
+        ranks = {*spawned_ranks(self.facts, self.structure, node, names)}
+        for parameter in sorted(ranks, key=str):
             source = [Dependency(label=sources.RANK), Dependency(label=sources.SPAWNED)]
             self.spawned.append(FlowEdge([parameter], source, node))
             self.edges.append(self.spawned[-1])
         for parameter, passed_on in spawned_arguments(self.facts, node, names):
-            self.edge([parameter], passed_on, node)
+            if parameter not in ranks:
+                self.edge([parameter], passed_on, node)
 
     def _tell_gpu(self, node: cst.Call) -> None:
         """``device_ids=[x]`` of a wrapper: each rank has one of its own."""

@@ -12,7 +12,8 @@ from ddpify.understanding.structure import Structure
 from ddpify.understanding.taint import sources
 from ddpify.understanding.taint.reduced_attributes import is_reducing, reduced_attributes
 
-_NOT_SYNCHRONISING = frozenset("forward __init__ __call__ train fit run main step".split())
+# A `backward` is that of a function with a gradient of its own, never the loss's.
+_NOT_SYNCHRONISING = frozenset("forward backward __init__ __call__ train fit run main step".split())
 
 
 Attributes = dict[object, set[str]]  # of classes

@@ -8,12 +8,11 @@ import libcst as cst
 
 from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.facts import Facts
+from ddpify.understanding.libraries.distributed import PROCESSES
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.values import Function, value
-
-_PROCESSES = ("torch.multiprocessing.Process", "multiprocessing.Process")
 
 
 def spawned_ranks(
@@ -22,7 +21,7 @@ def spawned_ranks(
     """The slots of such parameters: the first of ``mp.spawn(f)``, ``i`` of a loop of processes."""
     if any(name.startswith("torch.multiprocessing.s") for name in names) and call.args:
         yield from _parameters(facts, call.args[0].value, [0])
-    elif any(name in _PROCESSES for name in names):
+    elif any(name in PROCESSES for name in names):
         given = {a.keyword.value: a.value for a in call.args if a.keyword is not None}
         passed = given.get("args")
         if "target" in given and isinstance(passed, (cst.Tuple, cst.List)):
@@ -45,7 +44,7 @@ def spawned_arguments(
         positions = ("fn", "args")
         plain = [a.value for a in call.args if a.keyword is None]
         given = {**dict(zip(positions, plain, strict=False)), **given}
-    elif not any(name in _PROCESSES for name in names):
+    elif not any(name in PROCESSES for name in names):
         return
     function, passed = given.get("fn" if spawns else "target"), given.get("args")
     if function is None or not isinstance(passed, (cst.Tuple, cst.List)):

@@ -130,7 +130,7 @@ def check(script: Script) -> Iterator[Finding]:
         if script.has_runtime:
             if place is loader.site and not script.may_be_sharded(loader):
                 yield _not_shared(script, loader.site)
-        elif not script.averages or not script.updates or script.may_be_sharded(loader):
+        elif not script.steps_together or not script.updates or script.may_be_sharded(loader):
             continue
         elif not _cannot_be_split(loader) and not _is_split_elsewhere(script, loader):
             fix = sampler_for(script, loader.site) if place is loader.site else None

@@ -169,6 +169,8 @@ def _told(script: Script) -> Iterator[cst.BaseExpression]:
     for call in script.method_calls("set_epoch", everywhere=True):
         if is_kept_by_rank(script.control, call):
             continue  # the others have the order of the first epoch for ever
+        if _is_of_another_program(script, call):
+            continue
         yield cst.ensure_type(call.func, cst.Attribute).value
     for structure in script.structures.values():
         for target in structure.all(cst.AssignTarget, cst.AugAssign):
@@ -181,6 +183,20 @@ def _told(script: Script) -> Iterator[cst.BaseExpression]:
         given = [script.value(one.value).constant() for one in call.args]
         if "set_epoch" in given:
             yield call.args[0].value
+
+
+def _is_of_another_program(script: Script, call: cst.Call) -> bool:
+    """Whether a call is in a function of another file that nothing in this run calls."""
+    structure = script.structure_of(call)
+    function = structure.function(call)
+    return (
+        function is not None
+        and script.owners.get(call) is not script.project.entry
+        and structure.class_of(function) is None
+        and structure.function(function) is None
+        and not script.control.callers(function)
+        and function not in script.control.spawned
+    )
 
 
 def _is_for_another(

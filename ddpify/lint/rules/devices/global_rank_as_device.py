@@ -33,6 +33,12 @@ def worker(number):
 mp.spawn(worker, nprocs=2)
 ```
 
+```python
+import os
+os.environ["MASTER_ADDR"] = "localhost"  # all ranks are on one node
+torch.cuda.set_device(rank)
+```
+
 ## Fix safety
 Unsafe: it needs a launcher that sets `LOCAL_RANK`, as torchrun does.
 
@@ -49,6 +55,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Applicability, Edit, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.device_numbers import comes_from, device_numbers, is_number, local_rank_at
+from ddpify.lint.scripts.rendezvous import meets_on_one_node
 from ddpify.lint.scripts.repairs import import_of
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.structure import walk
@@ -65,6 +72,8 @@ from ddpify.understanding.taint.sources import GROUP_RANK, LOCAL_RANK, RANK, SPA
 def check(script: Script) -> Iterator[Finding]:
     """Devices numbered by the global rank."""
     if script.control.spawned and not script.flow.numbers_nodes_apart:
+        return
+    if not script.strict and meets_on_one_node(script):
         return
     for node in device_numbers(script):
         labels = script.labels(node)

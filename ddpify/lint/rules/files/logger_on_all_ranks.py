@@ -2,7 +2,7 @@
 
 ## What it does
 Looks for `SummaryWriter`, `wandb.init`, and the runs of other loggers, that all ranks reach, and
-for a log file of `logging.basicConfig` that all of them write.
+for a log file of `logging.basicConfig` or `logging.FileHandler` that all of them write.
 
 ## Why is this bad
 N processes write N event files, or N runs, each with its own part of the numbers.
@@ -17,6 +17,12 @@ writer = SummaryWriter("runs")
 import logging
 logging.basicConfig(filename="train.log", level=logging.INFO)
 logging.info("begins")
+```
+
+```python
+import logging
+log = logging.getLogger("train")
+log.addHandler(logging.FileHandler("train.log"))
 ```
 
 ## Use instead
@@ -39,6 +45,12 @@ logging.basicConfig(filename=f"train{rank}.log", level=logging.INFO)
 import logging
 logging.basicConfig(filename="train.log", level=logging.INFO if rank == 0 else logging.WARN)
 ```
+```python
+import logging
+log = logging.getLogger("train")
+log.setLevel(logging.INFO if rank == 0 else logging.WARN)
+log.addHandler(logging.FileHandler("train.log"))
+```
 
 ## References
 https://docs.pytorch.org/docs/stable/tensorboard.html
@@ -50,6 +62,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.lint.certainty import surely_asks_rank
 from ddpify.lint.diagnostics import Applicability, Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import runtime
@@ -57,6 +70,12 @@ from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.actions import WRITERS
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.sources import ANY_RANK
+
+_HANDLERS = (
+    "logging.FileHandler",
+    "logging.handlers.RotatingFileHandler",
+    "logging.handlers.TimedRotatingFileHandler",
+)
 
 
 @rule(
@@ -74,10 +93,19 @@ def check(script: Script) -> Iterator[Finding]:
             continue  # the runtime has switched it off on other ranks
         if not script.may_be_guarded(call) and not _names_rank(script, call):
             yield Finding(call, "every rank keeps its own log of the run", _fix(script, call))
-    for call in script.calls("logging.basicConfig"):
-        named = any(True for _ in script.arguments(call, "filename"))
-        if named and not script.may_be_guarded(call) and not _names_rank(script, call):
+    for call in _log_files(script):
+        if not script.may_be_guarded(call) and not _names_rank(script, call):
             yield Finding(call, "all ranks write into one log file: each line comes once for each")
+
+
+def _log_files(script: Script) -> Iterator[cst.Call]:
+    """The calls that open a file for what is logged."""
+    for call in script.calls("logging.basicConfig"):
+        if any(True for _ in script.arguments(call, "filename")):
+            yield call
+    levels = script.method_calls("setLevel", everywhere=True)
+    if not any(surely_asks_rank(script.control, one.args[0].value) for one in levels if one.args):
+        yield from script.calls(*_HANDLERS)
 
 
 def _fix(script: Script, call: cst.Call) -> Fix | None:

@@ -107,13 +107,14 @@ _NO_WRITES = frozenset(
 def check(script: Script) -> Iterator[Finding]:
     """Writes that more than one rank makes to one path."""
     for effect in script.facts.effects.values():
-        node = _place(script, effect)
-        if node is None or effect.kind not in _KINDS or _takes_away(effect):
+        places = _places(script, effect)
+        if not places or effect.kind not in _KINDS or _takes_away(effect):
             continue
-        if _into_open_file(script, effect):
+        if _into_open_file(script, effect) or _has_own_path(script, effect):
             continue  # where it is opened says enough
         name = effect.name.rsplit(".", 1)[-1]
-        if not _has_own_path(script, effect) and not _excused(script, effect, node):
+        node = next((one for one in places if not _excused(script, effect, one)), None)
+        if node is not None:
             fix = None if script.has_fsdp else _fix(script, effect, node, name)
             place = f"the same file with {name}(){_elsewhere(effect, node)}"
             what = f"all ranks write {place}: it may be corrupt"
@@ -157,14 +158,24 @@ def _only_writes(script: Script, call: cst.CSTNode) -> bool:
     )
 
 
-def _place(script: Script, effect: Effect) -> cst.CSTNode | None:
-    """The place itself, or the call in this file that leads to it."""
+def _places(script: Script, effect: Effect) -> list[cst.CSTNode]:
+    """The place itself, or the calls in this file that lead to it: of one function all."""
     if effect.site.module is script.module:
-        return effect.site.node
+        return [effect.site.node]
     if script.module is not script.project.entry:
-        return None
+        return []
     site: Site | None = next((c for c in reversed(effect.calls) if c.module is script.module), None)
-    return site.node if site is not None else None
+    if site is None:
+        return []
+    functions = called(script.facts, site.node) if isinstance(site.node, cst.Call) else ()
+    others = [
+        other.node
+        for function in functions
+        if isinstance(function.node, cst.FunctionDef)
+        for other in script.control.callers(function.node)
+        if other.module is script.module
+    ]
+    return [site.node, *(one for one in others if one is not site.node)]
 
 
 def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:

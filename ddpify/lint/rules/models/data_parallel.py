@@ -35,14 +35,16 @@ https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.syntax import argument
+from ddpify.understanding.libraries.distributed import INIT_GROUP
+from ddpify.understanding.structure import Guard
+from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.taint.sources import DEVICES
 
 
@@ -54,8 +56,19 @@ def check(script: Script) -> Iterator[Finding]:
             continue  # no rank is there yet
         guards = script.control.guards(call)
         counted = all(_counts_gpus(script, one.test) for one in guards)
-        if counted and not _has_one_device(call):
+        inside = any(one.site is call for wrap in script.wraps for one in wrap.held)
+        if _goes_with_the_group(script, guards) and not inside:
+            message = "the ranks train apart: DataParallel averages nothing over the ranks"
+            yield Finding(call, message, confidence=Confidence.LIKELY)
+        elif counted and not _has_one_device(call):
             yield Finding(call, "one process drives all GPUs, beside the ranks that have one each")
+
+
+def _goes_with_the_group(script: Script, guards: Sequence[Guard]) -> bool:
+    """Whether an option that starts the process group leads here, too: ``if args.distributed:``."""
+    starts = script.calls(INIT_GROUP, everywhere=True)
+    asked = {(code_of(g.test), g.positive) for one in starts for g in script.control.guards(one)}
+    return any((code_of(one.test), one.positive) in asked for one in guards)
 
 
 def _counts_gpus(script: Script, test: cst.BaseExpression) -> bool:

@@ -212,7 +212,7 @@ def _to_half(script: Script, call: cst.Call) -> bool:
 
 def _before_training(script: Script, call: cst.Call) -> bool:
     """Not an export at the end: something trains after it, or it stands in a function."""
-    structure = script.structure
+    structure = script.structure_of(call)
     if structure.function(call) is not None or structure.loops(call):
         return True
     at = structure.order[call]

@@ -53,12 +53,13 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.hand_averages import may_average_by_hand
 from ddpify.lint.scripts.model_layers import is_part_of, is_trainable
 from ddpify.lint.scripts.one_process import joins_no_group, runs_alone
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED
 from ddpify.lint.scripts.set_by_rank import is_set_by_rank
-from ddpify.understanding.libraries.distributed import REDUCING, is_wrapper
+from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.libraries.runtime_names import INIT, WRAP
 from ddpify.understanding.model_structure import layers
 from ddpify.understanding.structure import walk
@@ -78,7 +79,7 @@ _OUTSIDE = (
 )
 def check(script: Script) -> Iterator[Finding]:
     """Optimizers over what no wrapper looks after."""
-    if not (script.wraps or script.uses(INIT)) or _averages_by_hand(script):
+    if not (script.wraps or script.uses(INIT)) or may_average_by_hand(script):
         return
     if not _all_seen(script) and not script.strict:
         return  # what is wrapped is not seen: it may be this one
@@ -202,35 +203,6 @@ def _outside(script: Script, owner: Instance, covered: list[Instance]) -> bool:
         return False  # its other layers may or may not be used
     inside = {layer for part in parts for layer in layers(part)}
     return any(layer not in inside and is_trainable(layer) for layer in layers(owner))
-
-
-def _averages_by_hand(script: Script) -> bool:
-    """Whether a collective is given a gradient or something made in a loop over parameters.
-
-    A function that reads gradients, or a hook, may hand them over in another form.
-    """
-    for call in script.calls(*REDUCING, everywhere=True):
-        if _reads_gradients(script, call):
-            return True
-        for given in call.args:
-            if (
-                "grad" in script.code(given.value, 200)
-                or script.flow.locations(given.value, script.owners[call])
-                & script.parameters_in_loops
-            ):
-                return True
-    return False
-
-
-def _reads_gradients(script: Script, call: cst.Call) -> bool:
-    structure = script.structure_of(call)
-    around = structure.function(call)
-    for above in structure.up(call):
-        if isinstance(above, cst.Call) and "hook" in script.code(above.func, 200):
-            return True
-    return around is not None and any(
-        isinstance(one, cst.Attribute) and one.attr.value == "grad" for one in walk(around.body)
-    )
 
 
 def _name(model: Instance) -> str:

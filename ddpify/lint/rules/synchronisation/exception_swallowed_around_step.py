@@ -91,7 +91,7 @@ _ENDS = ("sys.exit", "os._exit", "builtins.exit", "builtins.quit", "os.kill", "o
 )
 def check(script: Script) -> Iterator[Finding]:
     """Handlers inside training loops that let a rank go on alone."""
-    if not script.wraps:
+    if not script.steps_together:
         return
     for attempt in script.structure.all(cst.Try):
         loops = script.control.around(attempt)

@@ -100,7 +100,7 @@ def check(script: Script) -> Iterator[Finding]:
         **{place: {"learning rate"} for place in _rates_of_some(script)},
     }
     for node, kinds in updates.items():
-        if not kinds or not script.wraps or not _is_left_out(script, node):
+        if not kinds or not script.steps_together or not _is_left_out(script, node):
             continue
         if _both_branches(script, node):
             continue

@@ -186,7 +186,7 @@ _DRIFT = "only some ranks make the step, and the ranks' models drift apart"
 )
 def check(script: Script) -> Iterator[Finding]:
     """Ways out of a training loop that depend on a rank's own values."""
-    if not script.wraps:
+    if not script.steps_together:
         return
     reported: set[cst.CSTNode] = set()
     unseen = UnseenCode(script)

@@ -88,7 +88,7 @@ def check(script: Script) -> Iterator[Finding]:
         )
         if plateau and call.args and is_own(script, call.args[0].value):
             yield Finding(call.args[0], text.format(script.code(call.args[0].value, 40)))
-    for optimizer in script.facts.optimizers if script.wraps else ():
+    for optimizer in script.facts.optimizers if script.steps_together else ():
         made = optimizer.site
         given = argument(made, "lr", 1) if isinstance(made, cst.Call) else None
         if given is None or script.owners.get(made) is not script.module:
@@ -99,7 +99,7 @@ def check(script: Script) -> Iterator[Finding]:
         target = assign.targets[0].target if isinstance(assign, cst.Assign) else assign.target
         if is_rate(target) and (
             _is_own_but_for_group(script, target, assign.value)
-            or (script.wraps and script.labels(assign.value) & ANY_RANK)
+            or (script.steps_together and script.labels(assign.value) & ANY_RANK)
         ):
             yield Finding(assign.value, text.format(script.code(assign.value, 40)))
 

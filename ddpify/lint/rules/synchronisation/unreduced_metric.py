@@ -157,7 +157,7 @@ def _sees_all_data(script: Script, call: cst.Call) -> bool:
     around = script.structure.function(call)
     loops = [x for x in script.structure.all(cst.For) if script.structure.function(x) is around]
     loaders = [one for loop in loops for one in script.loaders_in(loop.iter)]
-    return bool(loaders) and not any(script.is_sharded(one) for one in loaders)
+    return bool(loaders) and not any(script.gives_parts(one) for one in loaders)
 
 
 def _is_of_a_step(script: Script, node: cst.BaseExpression) -> bool:

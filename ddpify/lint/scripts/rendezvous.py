@@ -1,0 +1,50 @@
+"""Where the ranks of a script meet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.libraries.distributed import INIT_GROUP
+from ddpify.understanding.syntax import argument
+
+if TYPE_CHECKING:
+    from ddpify.lint.scripts.script import Script
+
+_HERE = ("localhost", "127.0.0.1")
+
+
+def meets_on_one_node(script: Script) -> bool:
+    """Whether the script itself says that the ranks meet on their own machine, so that all of them
+    are there: ``os.environ["MASTER_ADDR"] = "localhost"``, ``tcp://127.0.0.1:...``.
+    """
+    groups = script.calls(INIT_GROUP, everywhere=True)
+    methods = [argument(call, "init_method", 1) for call in groups]
+    given = [one for one in methods if one is not None]
+    if given and len(given) == len(groups):
+        return all(_is_here(script, one.value) for one in given)
+    return any(
+        isinstance(target.target, cst.Subscript)
+        and _names_address(target.target)
+        and _is_here(script, assign.value)
+        and not script.control.guards(assign)
+        for structure in script.structures.values()
+        for assign in structure.all(cst.Assign)
+        for target in assign.targets
+    )
+
+
+def _names_address(node: cst.Subscript) -> bool:
+    """``os.environ["MASTER_ADDR"]``."""
+    part = node.slice[0].slice
+    return (
+        isinstance(part, cst.Index)
+        and isinstance(part.value, cst.SimpleString)
+        and part.value.evaluated_value == "MASTER_ADDR"
+    )
+
+
+def _is_here(script: Script, node: cst.BaseExpression) -> bool:
+    text = script.value(node).constant()
+    return isinstance(text, str) and text.removeprefix("tcp://").partition(":")[0] in _HERE
