@@ -405,6 +405,79 @@ for epoch in range(epochs):
 """
 SUM = "        total += loss.item()\n"
 WHOLE = "        dist.all_reduce(loss)\n"
+FLAG = """
+stop = torch.zeros(1, device=device)
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+    if rank == 0:
+        stop = torch.tensor(epoch > 3 and net.penalty() < 1, device=device)
+    pass
+    if stop.item() is True:
+        break
+"""
+GATHERS = """
+class Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x
+    @staticmethod
+    def backward(ctx, grad):
+        dist.all_reduce(grad)
+        return grad
+"""
+CHANGED_IN_PLACE = """
+def tensors(part):
+    if isinstance(part, dict):
+        for key in part.keys():
+            part[key] = tensors(part[key])
+    return part
+class Rows(Dataset):
+    def __len__(self):
+        return 100
+    def __getitem__(self, i):
+        return {"x": torch.zeros(10), "y": torch.zeros(1)}
+    def collate(self, rows):
+        made = {key: [one[key] for one in tensors(rows)] for key in rows[0]}
+        return tensors(made)
+rows = Rows()
+sampler = DistributedSampler(rows)
+loader = DataLoader(rows, 8, sampler=sampler, collate_fn=rows.collate)
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for batch in loader:
+        loss = model(batch["x"]).sum()
+        if loss.item() > 20:
+            continue
+        loss.backward()
+        optimizer.step()
+"""
+BRANCH_OF_RANKS = """
+args = argparse.ArgumentParser().parse_args()
+if args.distributed:
+    dist.init_process_group("nccl")
+if args.distributed:
+    made = nn.DataParallel(Net().to(device), device_ids=[local_rank])
+"""
+HALF_DONE = """
+count = len(dataset)
+schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, epochs * (count // 32))
+""" + STEP.replace("optimizer.step()", "optimizer.step()\n        schedule.step()")
+BARS = """from tqdm import tqdm
+if rank == 0:
+    rounds = tqdm(range(epochs), desc="training")
+else:
+    rounds = range(epochs)
+for epoch in rounds:
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+if epoch > 0:
+    torch.save(net.state_dict(), "last.pt")
+"""
 TOLD = "loader.sampler.set_epoch(epoch)"
 PAIRS = {
     "a generator that starts anew": Pair(
@@ -477,6 +550,18 @@ PAIRS = {
     "meters by name that nobody synchronises": Pair(
         "DDP405", NAMED_METERS, "    pass\n", "    logger.synchronize()\n"
     ),
+    "a flag that rank 0 alone sets": Pair(
+        "DDP402", FLAG, "    pass", "    dist.broadcast(stop, 0)"
+    ),
+    "a loss beside a gradient of the project's own": Pair(
+        "DDP402", GATHERS + LEFT_OUT.format(test="y.sum() > 3"), "y.sum() > 3", "epoch > 3"
+    ),
+    "a batch whose dictionary is changed in place": Pair(
+        "DDP402", CHANGED_IN_PLACE, "loss.item() > 20", "epoch > 20"
+    ),
+    "DataParallel where the ranks are": Pair("DDP301", BRANCH_OF_RANKS, "nn.DataParallel", "DDP"),
+    "a length by a name": Pair("DDP418", HALF_DONE, "count // 32", "count // (32 * world_size)"),
+    "a write behind a bar of rank 0": Pair("DDP501", BARS, "epoch > 0", "rank == 0"),
     "loaders in a dictionary of data classes": Pair("DDP405", SPLITS, SUM, WHOLE + SUM),
     "the rank in a data class": Pair("DDP405", STATE, SUM, WHOLE + SUM),
     "a model that is kept before an attribute is wrapped": Pair(

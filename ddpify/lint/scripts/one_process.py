@@ -187,6 +187,8 @@ def _finds_one_process(control: Control, guard: Guard) -> bool:
         return True
     if _finds_no_rank(control, above.test, guard.positive):
         return True
+    if _finds_no_rank(control, above.test, not guard.positive):
+        return False  # here each process has its rank
     if control.asks_rank(above.test):
         return False
     sides: list[cst.CSTNode | None] = [above.body, above.orelse]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.scripts.decided import is_decided_by_own
+from ddpify.lint.scripts.left_to_some import is_left_to_some
 from ddpify.lint.scripts.picked import asks_for_any, counts_picked
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.unsharded_totals import is_own
@@ -36,4 +37,6 @@ def _questions(script: Script, test: cst.BaseExpression) -> Iterator[cst.BaseExp
 
 def decides_apart(script: Script, test: cst.BaseExpression) -> bool:
     """Whether the answer is a rank's own, and not by its number."""
-    return is_local(script, test) and not script.control.asks_rank(test)
+    if script.control.asks_rank(test):
+        return False
+    return is_local(script, test) or (not script.has_runtime and is_left_to_some(script, test))

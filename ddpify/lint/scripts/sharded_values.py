@@ -298,8 +298,9 @@ class Reading(Understood):
             if not _surely_none(held) and not self._plain_sampler(held):
                 return True
         known = loader.arguments.get("dataset", UNKNOWN)
-        if not known:
-            return True
+        shuffles = loader.arguments.get("shuffle", UNKNOWN).constant() is True
+        if not known and not shuffles:
+            return True  # a data set that gives its samples in turn may split them itself
         apart = ANY_RANK | {sources.WORLD}
         chosen = [a for a in (argument(call, "dataset", 0), argument(call, "sampler", 3)) if a]
         return any(self.flow.sources(a.value, self.owners[call]) & apart for a in chosen)

@@ -22,7 +22,7 @@ _KNOWN = frozenset(
     " collections itertools functools operator logging random wandb matplotlib".split()
 )
 # Words for what makes numbers global. They only ever silence the rule.
-_REDUCES = re.compile(r"(?i)reduc|gather|sync|average|distributed|all_mean|across")
+_REDUCES = re.compile(r"(?i)reduc|gather|sync|average|distributed|all_mean|across|broadcast|bcast")
 
 
 class UnseenCode:

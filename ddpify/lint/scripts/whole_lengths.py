@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.taint.dependencies import Dependency
 from ddpify.understanding.taint.locations import Location
@@ -29,6 +30,8 @@ class WholeLengths:
         todo, seen = [*self.script.flow.made_of.of(node, module)], set[Location]()
         if any(one.label == LENGTH for one in todo) and self._knows_ranks(node):
             return
+        if any(map(self._shares_out, walk(node))):
+            return
         if not self._divided.isdisjoint(self._sources(node)):
             return
         while todo:
@@ -47,6 +50,18 @@ class WholeLengths:
     def _knows_ranks(self, node: cst.BaseExpression) -> bool:
         module = self.script.owners.get(node, self.script.module)
         return bool(self.script.flow.sources(node, module) & _COUNTS)
+
+    def _shares_out(self, node: cst.CSTNode) -> bool:
+        """``total // (batch * world_size)``: a length, also by a name, divided by the ranks."""
+        if not isinstance(node, cst.BinaryOperation):
+            return False
+        module = self.script.owners.get(node, self.script.module)
+        divides = isinstance(node.operator, (cst.Divide, cst.FloorDivide))
+        return (
+            divides
+            and LENGTH in self.script.flow.sources(node.left, module)
+            and self._knows_ranks(node.right)
+        )
 
     def _counts_all(self, one: Dependency) -> bool:
         if one.label != LENGTH or not isinstance(one.node, cst.BaseExpression):

@@ -17,6 +17,14 @@ elif torch.cuda.is_available():
     state = torch.load(path, map_location=f"cuda:{gpu}")
 net.load_state_dict(state)
 """,
+    "a load of the same file for one process": """
+parallel = argparse.ArgumentParser().parse_args().parallel
+if parallel:
+    state = torch.load(path, map_location=f"cuda:{local_rank}")
+else:
+    state = torch.load(path)
+net.load_state_dict(state)
+""",
     "a load of what was saved in main memory": """
 if rank == 0:
     torch.save({name: one.cpu() for name, one in net.state_dict().items()}, path)

@@ -164,13 +164,17 @@ def _is_the_other_case(script: Script, call: cst.Call) -> bool:
     """``if gpu is None: load(f) else: load(f, map_location=...)``: with a GPU of its own, a rank
     takes the other branch.
     """
+    file = argument(call, "f", 0)
     for guard in script.control.guards(call):
-        if not _ASKS_GPU.search(code_of(guard.test)):
-            continue  # another file is loaded there, and this one as it is here
+        asks = _ASKS_GPU.search(code_of(guard.test)) is not None
         if isinstance(guard.statement, cst.If) and guard.statement.orelse is not None:
             other = guard.statement.orelse if guard.positive else guard.statement.body
             for node in walk(other):
-                if isinstance(node, cst.Call) and "torch.load" in script.names(node.func):
+                if not isinstance(node, cst.Call) or "torch.load" not in script.names(node.func):
+                    continue
+                given = argument(node, "f", 0)
+                same = file and given and code_of(file.value) == code_of(given.value)
+                if asks or same:  # else another file is loaded there, and this one as it is here
                     return argument(node, "map_location", 1) is not None
     return False
 
