@@ -17,9 +17,9 @@ import libcst as cst
 from ddpify.lint.diagnostics import Confidence
 from ddpify.lint.scripts.before_group import ends_before_group
 from ddpify.lint.scripts.control import but_entries
-from ddpify.lint.scripts.one_process import joins_no_group
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED
 from ddpify.lint.scripts.set_by_rank import object_guards
+from ddpify.lint.scripts.unreached import joins_no_group
 from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of

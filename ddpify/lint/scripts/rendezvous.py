@@ -8,6 +8,7 @@ import libcst as cst
 
 from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.syntax import argument
+from ddpify.understanding.taint.sources import ANY_RANK, TOLD
 
 if TYPE_CHECKING:
     from ddpify.lint.scripts.script import Script
@@ -33,6 +34,17 @@ def meets_on_one_node(script: Script) -> bool:
         for assign in structure.all(cst.Assign)
         for target in assign.targets
     )
+
+
+def is_told_by_option(script: Script, group: cst.Call) -> bool:
+    """``init_process_group(rank=args.rank)``: an option, which nothing makes from a rank."""
+    given = argument(group, "rank", 4)
+    if given is None or not isinstance(given.value, cst.Attribute):
+        return False
+    module = script.owners.get(given.value, script.module)
+    if script.flow.sources(given.value, module) & (ANY_RANK - {TOLD}):
+        return False
+    return any(one.type == "argparse.Namespace" for one in script.instances(given.value.value))
 
 
 def _names_address(node: cst.Subscript) -> bool:

@@ -51,10 +51,10 @@ from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.one_process import is_called_from_elsewhere
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import may_be_seeded, seeds
 from ddpify.lint.scripts.splits import draw_alike, splits
+from ddpify.lint.scripts.unreached import is_called_from_elsewhere
 
 
 @rule(

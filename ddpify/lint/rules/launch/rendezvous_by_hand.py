@@ -48,15 +48,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import libcst as cst
-
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.rendezvous import is_told_by_option
 from ddpify.lint.scripts.repairs import drop_arguments
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import INIT_GROUP
-from ddpify.understanding.syntax import argument
-from ddpify.understanding.taint.sources import ANY_RANK, TOLD
 
 
 @rule(
@@ -71,8 +68,7 @@ def check(script: Script) -> Iterator[Finding]:
     if script.control.spawned:
         return
     for call in script.calls(INIT_GROUP):
-        given = argument(call, "rank", 4)
-        if given is None or not _is_option(script, given.value):
+        if not is_told_by_option(script, call):
             continue
         edits = drop_arguments(script, call, "rank", "world_size", "init_method")
         title = "take rank, world size and address from torchrun"
@@ -81,11 +77,3 @@ def check(script: Script) -> Iterator[Finding]:
             "torchrun gives every rank the same options: all say that they are this one",
             Fix(title, tuple(edits), Applicability.UNSAFE) if edits else None,
         )
-
-
-def _is_option(script: Script, node: cst.BaseExpression) -> bool:
-    """``args.rank`` of a parser's result, which nothing makes from a rank."""
-    known = script.flow.sources(node, script.module) & ANY_RANK
-    if not isinstance(node, cst.Attribute) or known - {TOLD}:
-        return False
-    return any(one.type == "argparse.Namespace" for one in script.instances(node.value))

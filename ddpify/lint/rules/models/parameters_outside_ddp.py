@@ -55,10 +55,11 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.hand_averages import may_average_by_hand
 from ddpify.lint.scripts.model_layers import is_part_of, is_trainable
-from ddpify.lint.scripts.one_process import joins_no_group, runs_alone
+from ddpify.lint.scripts.one_process import runs_alone
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED
 from ddpify.lint.scripts.set_by_rank import is_set_by_rank
+from ddpify.lint.scripts.unreached import joins_no_group
 from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.libraries.runtime_names import INIT, WRAP
 from ddpify.understanding.model_structure import layers

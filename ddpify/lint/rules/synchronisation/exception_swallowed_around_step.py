@@ -62,24 +62,21 @@ https://docs.pytorch.org/docs/stable/elastic/errors.html
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.handlers import catches, stops
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.updates import updated
 from ddpify.lint.scripts.ways_out import leaves_out_steps
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import dotted, statements
 from ddpify.understanding.taint.sources import LOCAL
 
-_CAUGHT = frozenset({"RuntimeError", "Exception", "BaseException", "torch.cuda.OutOfMemoryError",
-                     "torch.OutOfMemoryError"})  # fmt: skip
 _WAIT = "a rank that fails here goes on alone: the others wait for its gradients"
 _DRIFT = "a rank that fails here goes on without the step of the others: the models drift apart"
-_ENDS = ("sys.exit", "os._exit", "builtins.exit", "builtins.quit", "os.kill", "os.abort")
 
 
 @rule(
@@ -104,7 +101,7 @@ def check(script: Script) -> Iterator[Finding]:
         for handler in attempt.handlers:
             skips = trains or _updates(script, attempt.body)
             skips = skips or _leaves_out_steps(script, handler)
-            if skips and _catches(handler) and not _stops(script, attempt, handler):
+            if skips and catches(handler) and not stops(script, attempt, handler):
                 drifts = _updates(script, attempt.body) and not trains
                 yield Finding(handler, _DRIFT if drifts else _WAIT, confidence=sure)
 
@@ -162,50 +159,3 @@ def _steps(script: Script, loop: cst.CSTNode) -> bool:
         and one.func.attr.value == "step"
         for one in script.reached(loop)
     )
-
-
-def _catches(handler: cst.ExceptHandler) -> bool:
-    if handler.type is None:
-        return True
-    kinds = [handler.type]
-    if isinstance(handler.type, cst.Tuple):
-        kinds = [element.value for element in handler.type.elements]
-    return any(dotted(kind) in _CAUGHT for kind in kinds)
-
-
-def _stops(script: Script, attempt: cst.Try, handler: cst.ExceptHandler) -> bool:
-    """Whether the handler raises, ends the process or leaves the training on every path, or agrees
-    with the others.
-    """
-    if script.collectives(handler.body):
-        return True
-    on = (cst.Continue,) if script.structure.loops(attempt) else (cst.Continue, cst.Return)
-    goes_on = any(isinstance(one, on) for one in walk(handler.body))
-    return not goes_on and _ends(script, statements(handler.body))
-
-
-def _ends(script: Script, body: Sequence[cst.CSTNode]) -> bool:
-    """Whether no path goes on behind some statements."""
-    return any(_ends_at(script, one) for one in body)
-
-
-def _ends_at(script: Script, node: cst.CSTNode) -> bool:
-    if isinstance(node, cst.SimpleStatementLine):
-        return any(
-            isinstance(one, (cst.Raise, cst.Return, cst.Break))
-            or (isinstance(one, cst.Expr) and _ends_process(script, one.value))
-            for one in node.body
-        )
-    if isinstance(node, cst.With):
-        return _ends(script, statements(node.body))
-    if not isinstance(node, cst.If) or node.orelse is None:
-        return False
-    other = node.orelse
-    ends = _ends_at(script, other) if isinstance(other, cst.If) else False
-    if isinstance(other, cst.Else):
-        ends = _ends(script, statements(other.body))
-    return ends and _ends(script, statements(node.body))
-
-
-def _ends_process(script: Script, node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Call) and bool(script.names(node.func) & set(_ENDS))

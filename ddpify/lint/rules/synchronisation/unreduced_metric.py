@@ -58,6 +58,7 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.displays import displayed
 from ddpify.lint.scripts.meters import Meters
+from ddpify.lint.scripts.numbers_of_steps import is_of_a_step
 from ddpify.lint.scripts.partial_reads import reduce_part
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.reports import Reports
@@ -67,7 +68,6 @@ from ddpify.lint.scripts.targets import targets
 from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.lint.scripts.unsharded_totals import sees_all_data
 from ddpify.lint.scripts.ways_out import decides
-from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.taint.reaching_definitions import reaching_definition
 from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.taint.sources import ANY_RANK, LOCAL, TOTAL
@@ -100,7 +100,7 @@ def check(script: Script) -> Iterator[Finding]:
                 for one in _shown(script, argument.value)
                 if script.labels(one) & (_WANTED if script.strict else {TOTAL})
                 and is_surely_own(script, one)
-                and not (_is_path(script, one) or _is_of_a_step(script, one))
+                and not (_is_path(script, one) or is_of_a_step(script, one))
                 and not _is_told_to_helper(script, one)
             ]
             if any(map(unseen.may_be_reduced, parts)):
@@ -160,37 +160,6 @@ def _sees_all_data(script: Script, call: cst.Call) -> bool:
     return bool(loaders) and not any(script.gives_parts(one) for one in loaders)
 
 
-def _is_of_a_step(script: Script, node: cst.BaseExpression) -> bool:
-    """``losses[i]``, ``for one in losses:``, where each step has appended its own number."""
-    kept = _taken_from(script, node)
-    if kept is None:
-        return False
-    held = script.flow.ancestry(kept, script.module)
-    locations = {one.location for one in held if one.location is not None}
-    edges = [edge for edge in script.flow.edges_into(locations) if edge.value is not None]
-    return any(edge.adds for edge in edges) and not any(
-        (edge.adds and not isinstance(edge.node, cst.Call))
-        or (_appends(edge.node) and edge.value and TOTAL in script.labels(edge.value))
-        for edge in edges
-    )
-
-
-def _taken_from(script: Script, node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """What an expression is one item of: by its index, or in a loop over all of them.
-
-    ``losses["total"]`` is no step's number.
-    """
-    if isinstance(node, cst.Subscript):
-        part = node.slice[0].slice
-        by_place = isinstance(part, cst.Index) and not isinstance(part.value, cst.SimpleString)
-        return node.value if by_place else None
-    name = node.value if isinstance(node, cst.Name) else ""
-    for loop in script.structure.loops(node) if name else ():
-        if isinstance(loop, cst.For) and name in target_names(loop.target):
-            return loop.iter
-    return None
-
-
 def _is_told_to_helper(script: Script, node: cst.BaseExpression) -> bool:
     """Whether a helper shows what it is given: it is said where the helper is called."""
     function = script.structure.function(node)
@@ -198,14 +167,6 @@ def _is_told_to_helper(script: Script, node: cst.BaseExpression) -> bool:
         return False
     given = {one.name.value for one in parameters(function)}
     return node.value in given and bool(script.control.callers(function))
-
-
-def _appends(node: cst.CSTNode) -> bool:
-    return (
-        isinstance(node, cst.Call)
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value == "append"
-    )
 
 
 def _is_path(script: Script, node: cst.BaseExpression) -> bool:
