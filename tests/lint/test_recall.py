@@ -478,6 +478,13 @@ for epoch in rounds:
 if epoch > 0:
     torch.save(net.state_dict(), "last.pt")
 """
+RUN_OR_NOT = """
+writer = None
+if rank == 0:
+    writer = open("log.txt", "a")
+if writer is None:
+    torch.save(net.state_dict(), "other.pt")
+"""
 TOLD = "loader.sampler.set_epoch(epoch)"
 PAIRS = {
     "a generator that starts anew": Pair(
@@ -562,6 +569,9 @@ PAIRS = {
     "DataParallel where the ranks are": Pair("DDP301", BRANCH_OF_RANKS, "nn.DataParallel", "DDP"),
     "a length by a name": Pair("DDP418", HALF_DONE, "count // 32", "count // (32 * world_size)"),
     "a write behind a bar of rank 0": Pair("DDP501", BARS, "epoch > 0", "rank == 0"),
+    "a write of the ranks that lack an object": Pair(
+        "DDP501", RUN_OR_NOT, "writer is None", "writer is not None"
+    ),
     "loaders in a dictionary of data classes": Pair("DDP405", SPLITS, SUM, WHOLE + SUM),
     "the rank in a data class": Pair("DDP405", STATE, SUM, WHOLE + SUM),
     "a model that is kept before an attribute is wrapped": Pair(

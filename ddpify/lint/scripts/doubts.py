@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.lint.scripts.control import MAY_BE_RANK, Control
 from ddpify.lint.scripts.one_process import is_kept_to_one_process, runs_alone
-from ddpify.lint.scripts.set_by_rank import is_set_by_rank
+from ddpify.lint.scripts.set_by_rank import is_for_the_others, is_set_by_rank
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import called, passed
@@ -30,7 +30,10 @@ def may_be_guarded(
     """
     if control.starts_processes(node) or is_kept_to_one_process(control, node):
         return True
-    if any(_may_depend_on_rank(control, guard.test) for guard in control.guards(node)):
+    if any(
+        _may_depend_on_rank(control, guard.test) and not is_for_the_others(control, guard)
+        for guard in control.guards(node)
+    ):
         return True
     function = control.script.structure_of(node).function(node)
     if function is None:

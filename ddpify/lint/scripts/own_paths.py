@@ -27,7 +27,7 @@ _PLAIN = tuple(
     f"{name}."
     for name in "builtins os pathlib posixpath str argparse sys re torch glob yaml json omegaconf"
     " hydra click copy shutil math tempfile addict easydict munch yacs ml_collections toml tomllib"
-    " types collections".split()
+    " types collections importlib dataclasses configparser".split()
 )
 _SHARED = ("tempfile", "tempfile.gettempdir", "tempfile.gettempprefix", "tempfile.tempdir")
 

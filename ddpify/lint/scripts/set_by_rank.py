@@ -34,6 +34,29 @@ def object_guards(control: Control, node: cst.CSTNode) -> list[Guard]:
     ]
 
 
+def is_for_the_others(control: Control, guard: Guard) -> bool:
+    """``else:`` of ``if writer is not None:``, where rank 0 alone makes the writer: all others get
+    there, and all ranks if none does.
+    """
+    test, positive = guard.test, guard.positive
+    while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        test, positive = test.expression, not positive
+    if isinstance(test, cst.Comparison) and _asks_for_object(test):
+        if not isinstance(test.comparisons[0].comparator, cst.Name):
+            return False
+        positive = positive is isinstance(test.comparisons[0].operator, cst.IsNot)
+        test = test.left
+    if positive or not isinstance(test, (cst.Name, cst.Attribute)):
+        return False
+    edges = control.script.flow.edges_into(control.locations(test))
+    made = [one for one in edges if not _is_none(one.value)]
+    return bool(made) and all(map(control.rank_guards, (one.node for one in made)))
+
+
+def _is_none(node: cst.CSTNode | None) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"
+
+
 def _asked_together(test: cst.BaseExpression) -> list[cst.BaseExpression]:
     """The parts of ``writer is not None and step % 10 == 0``, each of which has to hold."""
     if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
