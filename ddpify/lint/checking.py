@@ -62,15 +62,16 @@ class _Reach(Enum):
 def read_by_rules(source: Source, folder: Path, settings: Settings, codes: set[str]) -> Read:
     """All findings of the rules; a defect of ours is reported, never raised.
 
-    Where imports lead too deep, the file is understood alone. Where that is too deep as well, or
-    takes too many steps, the rules that need no understanding of calls remain. A finding tells so.
+    Where imports lead too deep, or most of too many steps are in a file that is imported, the file
+    is understood alone. Where that does not end either, the rules that need no understanding of
+    calls remain. A finding tells so.
 
     Raises:
         DdpifyError: The file itself cannot be parsed.
     """
     stopped: Exhausted | RecursionError | None = None
     for reach in _Reach:
-        if reach is _Reach.FILE and isinstance(stopped, Exhausted):
+        if reach is _Reach.FILE and not _went_elsewhere(stopped, source):
             continue
         try:
             return _told(_check(source, folder, settings, codes, reach), source, codes, stopped)
@@ -81,6 +82,13 @@ def read_by_rules(source: Source, folder: Path, settings: Settings, codes: set[s
         except Exception as error:
             return Read(failure=f"{type(error).__name__}: {error}")
     return _told(NOTHING, source, codes, stopped)
+
+
+def _went_elsewhere(stopped: Exhausted | RecursionError | None, source: Source) -> bool:
+    """Whether the file alone may be understood where it was not with what it imports."""
+    if not isinstance(stopped, Exhausted):
+        return True
+    return stopped.path is not None and stopped.path.resolve() != Path(source.path).resolve()
 
 
 def _told(

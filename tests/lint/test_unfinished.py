@@ -15,6 +15,7 @@ from ddpify.lint.files.document import Document
 from ddpify.lint.registry import Finding, Rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding import budget
+from tests.lint.setups import SETUPS
 
 SCRIPT = """\
 import torch
@@ -51,6 +52,14 @@ def codes(path: Path) -> list[str]:
     return [one.code for one in result.found]
 
 
+EPOCHS = """
+for epoch in range(epochs):
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+"""
+
+
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     path = tmp_path / "train.py"
@@ -71,6 +80,17 @@ def test_past_its_budget_a_file_is_named_with_its_function(
 def test_rules_for_names_still_report(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "MOST_STEPS", 100)
     assert codes(script) == ["DDP901", "DDP004"]  # and no comment is called unused
+
+
+def test_a_file_is_read_alone_where_another_takes_the_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = "".join(f"    x = x + {number}\n" for number in range(3000))
+    (tmp_path / "helper.py").write_text(f"def build(x):\n{lines}    return x\n")
+    entry = tmp_path / "train.py"
+    entry.write_text(SETUPS["distributed"] + "import helper\nhelper.build(1)\n" + EPOCHS)
+    monkeypatch.setattr(budget, "MOST_STEPS", 3000)
+    assert {"DDP004", "DDP102"} <= set(codes(entry))
 
 
 def test_deciding_alone_may_be_what_takes_too_long(
