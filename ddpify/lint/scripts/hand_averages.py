@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import libcst as cst
 
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import REDUCING
 from ddpify.understanding.structure import walk
 
-if TYPE_CHECKING:
-    from ddpify.lint.scripts.script import Script
 
-
-def reduces_gradients(script: Script) -> bool:
-    """Whether a collective is called with the gradient of something: ``all_reduce(p.grad)``."""
-    return any(
+def steps_together(script: Script) -> bool:
+    """Whether the ranks average gradients in each step: in a wrapper, or ``all_reduce(p.grad)``."""
+    return script.averages or any(
         isinstance(one, cst.Attribute) and one.attr.value == "grad"
         for call in script.calls(*REDUCING, everywhere=True)
         for given in call.args

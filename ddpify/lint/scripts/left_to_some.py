@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ddpify.lint.certainty import surely_asks_rank
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.surely_ranks import surely_asks_rank
 from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.flow_edges import FlowEdge
 from ddpify.understanding.taint.locations import Location

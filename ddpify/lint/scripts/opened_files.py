@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ddpify.lint.certainty import surely_asks_rank
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.surely_ranks import surely_asks_rank
 from ddpify.lint.scripts.targets import targets
 from ddpify.understanding.facts import Effect
 from ddpify.understanding.structure import walk

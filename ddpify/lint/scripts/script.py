@@ -11,7 +11,6 @@ import libcst as cst
 from ddpify.lint.scripts import doubts, partial_reads
 from ddpify.lint.scripts.control import Control
 from ddpify.lint.scripts.conversion_steps import Step, steps_of
-from ddpify.lint.scripts.hand_averages import reduces_gradients
 from ddpify.lint.scripts.partial_reads import Part
 from ddpify.lint.scripts.positions import Positions
 from ddpify.lint.scripts.sharded_values import Reading
@@ -125,11 +124,6 @@ class Script(Reading):
     def _events_of_parts(self, model: Instance, kind: str) -> list[cst.CSTNode]:
         parts = [part for part in layers(model) if part is not model]
         return [event.site.node for part in parts for event in self.events(part, kind)]
-
-    @cached_property
-    def steps_together(self) -> bool:
-        """Whether the ranks average gradients in each step: in a wrapper, or by hand."""
-        return self.averages or reduces_gradients(self)
 
     @cached_property
     def parameters_in_loops(self) -> set[Location]:

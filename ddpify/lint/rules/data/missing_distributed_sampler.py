@@ -97,6 +97,7 @@ from ddpify.lint.scripts.datasets import (
     samplers,
     speaks_of_ranks,
 )
+from ddpify.lint.scripts.hand_averages import steps_together
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.resolved import goes_through_resolved
 from ddpify.lint.scripts.script import Script
@@ -130,7 +131,7 @@ def check(script: Script) -> Iterator[Finding]:
         if script.has_runtime:
             if place is loader.site and not script.may_be_sharded(loader):
                 yield _not_shared(script, loader.site)
-        elif not script.steps_together or not script.updates or script.may_be_sharded(loader):
+        elif not steps_together(script) or not script.updates or script.may_be_sharded(loader):
             continue
         elif not _cannot_be_split(loader) and not _is_split_elsewhere(script, loader):
             fix = sampler_for(script, loader.site) if place is loader.site else None

@@ -62,11 +62,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.certainty import surely_asks_rank
 from ddpify.lint.diagnostics import Applicability, Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.surely_ranks import surely_asks_rank
 from ddpify.understanding.libraries.actions import WRITERS
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.sources import ANY_RANK

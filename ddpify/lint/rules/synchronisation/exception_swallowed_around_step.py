@@ -68,6 +68,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.hand_averages import steps_together
 from ddpify.lint.scripts.handlers import catches, stops
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.updates import updated
@@ -88,7 +89,7 @@ _DRIFT = "a rank that fails here goes on without the step of the others: the mod
 )
 def check(script: Script) -> Iterator[Finding]:
     """Handlers inside training loops that let a rank go on alone."""
-    if not script.steps_together:
+    if not steps_together(script):
         return
     for attempt in script.structure.all(cst.Try):
         loops = script.control.around(attempt)

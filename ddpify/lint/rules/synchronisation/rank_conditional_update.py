@@ -75,6 +75,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.hand_averages import steps_together
 from ddpify.lint.scripts.rates import is_rate
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.updates import updated
@@ -100,7 +101,7 @@ def check(script: Script) -> Iterator[Finding]:
         **{place: {"learning rate"} for place in _rates_of_some(script)},
     }
     for node, kinds in updates.items():
-        if not kinds or not script.steps_together or not _is_left_out(script, node):
+        if not kinds or not steps_together(script) or not _is_left_out(script, node):
             continue
         if _both_branches(script, node):
             continue

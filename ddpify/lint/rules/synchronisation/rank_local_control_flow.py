@@ -157,12 +157,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.certainty import surely_asks_rank
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.collective_calls import collective_of
+from ddpify.lint.scripts.hand_averages import steps_together
 from ddpify.lint.scripts.own_decisions import is_local
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.surely_ranks import surely_asks_rank
 from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.lint.scripts.updates import updated
 from ddpify.lint.scripts.ways_out import deciding, exits, goes_on_after, only_updates_after
@@ -186,7 +187,7 @@ _DRIFT = "only some ranks make the step, and the ranks' models drift apart"
 )
 def check(script: Script) -> Iterator[Finding]:
     """Ways out of a training loop that depend on a rank's own values."""
-    if not script.steps_together:
+    if not steps_together(script):
         return
     reported: set[cst.CSTNode] = set()
     unseen = UnseenCode(script)

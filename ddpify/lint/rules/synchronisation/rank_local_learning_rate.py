@@ -63,6 +63,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.hand_averages import steps_together
 from ddpify.lint.scripts.rates import is_rate
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.unsharded_totals import is_own
@@ -88,7 +89,7 @@ def check(script: Script) -> Iterator[Finding]:
         )
         if plateau and call.args and is_own(script, call.args[0].value):
             yield Finding(call.args[0], text.format(script.code(call.args[0].value, 40)))
-    for optimizer in script.facts.optimizers if script.steps_together else ():
+    for optimizer in script.facts.optimizers if steps_together(script) else ():
         made = optimizer.site
         given = argument(made, "lr", 1) if isinstance(made, cst.Call) else None
         if given is None or script.owners.get(made) is not script.module:
@@ -99,7 +100,7 @@ def check(script: Script) -> Iterator[Finding]:
         target = assign.targets[0].target if isinstance(assign, cst.Assign) else assign.target
         if is_rate(target) and (
             _is_own_but_for_group(script, target, assign.value)
-            or (script.steps_together and script.labels(assign.value) & ANY_RANK)
+            or (steps_together(script) and script.labels(assign.value) & ANY_RANK)
         ):
             yield Finding(assign.value, text.format(script.code(assign.value, 40)))
 
