@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ddpify.runtime.batchnorm import SyncedBatchNorm, synchronise_batch_norm
 from ddpify.runtime.blocks import repeated_blocks
+from ddpify.runtime.buffers import broadcast_buffers
 from ddpify.runtime.inputs import move_inputs as let_move_inputs
 from ddpify.runtime.instancenorm import track_over_ranks
 from ddpify.runtime.materialising import Initialiser, Materialiser, is_on_meta
@@ -157,11 +158,6 @@ def _chosen(held: Footprint, place: torch.device) -> str:
 def unwrap(model: nn.Module) -> nn.Module:
     """The module under a DistributedDataParallel; any other model, as it is."""
     return model.module if isinstance(model, DistributedDataParallel) else model
-
-
-def broadcast_buffers(model: nn.Module) -> None:
-    """Give every rank rank 0's buffers."""
-    _broadcast(model.buffers())
 
 
 def _check_options(strategy: str, dtype: torch.dtype | None) -> None:

@@ -19,6 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ddpify.runtime.accumulation import accumulation
 from ddpify.runtime.averaging import average_gradients, has_sparse_gradients
+from ddpify.runtime.buffers import broadcast_buffers
 from ddpify.runtime.classes import reduced_as, subclass_of
 from ddpify.runtime.share import inside_forward
 
@@ -56,7 +57,7 @@ class Reducing:
             "static_graph": self.static_graph,
             "bucket_cap_mb": self.bucket_cap_mb,
             "gradient_as_bucket_view": self.gradient_as_bucket_view,
-            _buffers_option(): self.send_buffers,
+            _buffers_option(): False,
         }
         made = ForwardReducer(model, **options)
         if self.comm_hook is not None:
@@ -129,12 +130,13 @@ class GradientEngine:
     def run(self, *inputs: Any, **kwargs: Any) -> Any:
         """The model's forward on this rank's rows."""
         self.in_backward = False  # a backward that failed did not end
+        if self.reducing.send_buffers:
+            broadcast_buffers(self.model)
         with inside_forward(self.trained[0].device):
             if self.reducer is None:
                 return self.model.ddpify_forward(*inputs, **kwargs)  # type: ignore[operator]
             exchanging = accumulation.exchanging or self.learns_graph
             self.reducer.require_backward_grad_sync = exchanging
-            self.reducer.require_forward_param_sync = True  # buffers, whatever came before
             out = self.reducer(*inputs, **kwargs)
         self.reducer_waits = torch.is_grad_enabled() and exchanging
         return out

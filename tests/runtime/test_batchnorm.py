@@ -163,11 +163,13 @@ def test_copies_and_pickles_are_of_the_plain_class() -> None:
 
 def _unsynchronised() -> Any:
     model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    model.register_parameter("unused", nn.Parameter(torch.zeros(1)))
     dd.wrap(model, sync_batchnorm=False)
     x = torch.arange(12.0).view(6, 2)
     for part in dd.shard(DataLoader(x, 6)):  # type: ignore[arg-type]
         local = model(part)
         assert torch.allclose(local.mean(0), torch.zeros(2), atol=1e-9)
+        (local - model(part + 1)).sum().backward()  # two forwards, and one backward
     model.eval()(x)  # rank 0's running statistics hold from the next forward on
     return type(model[1]) is nn.BatchNorm1d, model[1].running_mean
 
