@@ -160,6 +160,10 @@ def _parts_of(call: Site, returned: Value) -> list[Data]:
 def forget_ways_back(plan: Plan) -> None:
     """Leave a function's result replicated where all of it is split, only to be gathered again."""
     for call in list(plan.choices.split):
+        itself = plan.reductions.get(call)
+        if itself is not None and itself.how == "gather":
+            del plan.choices.split[call], plan.reductions[call]
+            continue
         above = plan.site(call).module.parents[call]
         target = above.targets[0].target if isinstance(above, cst.Assign) else None
         names = list(names_of(target)) if isinstance(target, (cst.Name, cst.Tuple)) else []

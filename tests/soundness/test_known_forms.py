@@ -118,6 +118,13 @@ AS_LONG_AS_THE_BATCH = [
     "w = torch.tensor([1 / len(out) for _ in out])\nloss = loss + w.sum() * (out.T @ w).sum()",
     "z = torch.ones(len(out), len(out)).triu(1)\nloss = loss + (z * (out @ out.T)).sum()",
 ]
+SEVERAL_OF_ALL = [  # tensors with the rows of all ranks, in a tuple
+    "g = torch.linalg.inv(h @ h.t() + torch.eye(len(h))) @ h\n"
+    "a, b = self.cell(g)\nh = torch.cat([a, inputs], 1)[:, 2:6] + b",
+    "import operator\nkeep = operator.methodcaller('mul', h)\nh = keep(inputs)",
+    "import operator\nkeep = operator.methodcaller('mul', h)\n"
+    "a, b = operator.methodcaller('chunk', 2, 1)(keep(inputs))\nh = torch.cat([b, a], 1) + inputs",
+]
 BESIDE_ALL = [
     "r = out[:, 0].argsort().argsort() + 1\nprint(r[labels > 1].sum().item())",
     "loss = loss + sum(a[: n + 1].sum() for a, n in zip(out, labels.tolist())) / len(out)",
@@ -272,6 +279,7 @@ FORMS = [
         ("forward", lines)
         for lines in (*IN_FORWARD, *OF_UNREAD_CODE, *COUNTED_IN_FORWARD, *VIEWED_IN_FORWARD)
     ),
+    *(("forward", lines) for lines in SEVERAL_OF_ALL),
     *(("collate", lines) for lines in (*IN_COLLATE, *LEFT_OUT, *PUT_BACK)),
 ]
 

@@ -118,9 +118,10 @@ def through_layer(layer: Instance, args: list[Value]) -> Value | None:
     """What a recurrent layer makes of rows: outputs like its input, and the last states."""
     if layer.type not in (*batch_layers.RECURRENT, _LSTM_CELL):
         return None
-    rows = next((d for one in args[:1] for d in one.data if d.placement is Placement.SHARD), None)
+    held = [a for one in args[:1] for a in one.of(Data)]
+    rows = next((d for d in held if d.placement is Placement.SHARD), None)
     if rows is None:
-        return None
+        return _of_all_ranks(layer, [d for d in held if d.form is Layout.GATHERED])
     if layer.type == _LSTM_CELL:
         of_each = value(replace(rows.placed(Placement.SHARD), dim=rows.dim, ndim=rows.ndim))
         return value(Tup((of_each, of_each)))
@@ -130,6 +131,18 @@ def through_layer(layer: Instance, args: list[Value]) -> Value | None:
     packed = rows.form is Layout.PACKED
     outputs = rows if packed or rows.form is Layout.STATE else rows.placed(rows.placement)
     return value(Tup((value(outputs), states)))
+
+
+def _of_all_ranks(layer: Instance, rows: list[Data]) -> Value | None:
+    """The same of the rows of all ranks, which the outputs and the last states are as well."""
+    if not rows:
+        return None
+    outputs = value(*rows)
+    if layer.type == _LSTM_CELL:
+        return value(Tup((outputs, outputs)))
+    state = value(*(replace(one, dim=1, ndim=0) for one in rows))
+    last = value(Tup((state, state))) if layer.type == "torch.nn.LSTM" else state
+    return value(Tup((outputs, last)))
 
 
 def note_states(

@@ -428,6 +428,11 @@ def _on_replicated(
         return parts_of_rows.of_gathered(run, node, reduced[0])
     if name == "unbind" and parts_of_rows.one_by_one(reduced[0], rest, kwargs):
         return parts_of_rows.each(run, node, operands[0][0], reduced[0])
+    if name in (*PARTING, "unbind") and reduced[0].form is Layout.GATHERED:
+        return value(replace(reduced[0], opaque=True))  # tensors, each with the rows of all ranks
+    if name in transpositions.TRANSPOSING and reduced[0].form is Layout.GATHERED:
+        place = transpositions.place(name, reduced[0].dim, reduced[0].ndim, rest, kwargs)
+        return value(replace(reduced[0], dim=place or 0, opaque=reduced[0].opaque or place is None))
     number = replace(
         reduced[0].placed(Placement.REPLICATE),
         definition_sites=reduced[0].definition_sites,

@@ -198,7 +198,8 @@ def _from(atom: Atom, sources: frozenset[Instance]) -> Atom:
 def _second(atom: Atom, dim: int, form: Form) -> Atom:
     """The state that belongs to an input; that of a whole batch needs no splitting of its own."""
     if isinstance(atom, Data):
-        return replace(atom, dim=dim, definition_sites=frozenset(), form=form)
+        held = Layout.GATHERED if atom.form is Layout.GATHERED else form
+        return replace(atom, dim=dim, definition_sites=frozenset(), form=held)
     return Number() if isinstance(atom, ReplicatedTensor) else atom
 
 

@@ -129,7 +129,7 @@ def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyp
         return vectorised.call(run, node, atom, args)
     if isinstance(atom, Instance):
         return call_instance(run, node, atom, args, kwargs)
-    return opaque.call_unknown(run, node, args, kwargs)
+    return opaque.call_unknown(run, node, args, kwargs, atom)
 
 
 def _call_method(run, node, method: Bound, args, kwargs) -> Value:  # type: ignore[no-untyped-def]

@@ -27,9 +27,9 @@ def note_loaders(
             run.facts.loading.escaping_loaders.setdefault(expression, run.site(node))
 
 
-def rows_of_all(run: RunState, node: cst.BaseExpression, first: Value) -> Value | None:
+def rows_of_all(run: RunState, node: cst.BaseExpression, given: Value) -> Value | None:
     """What comes back for the rows of all ranks: perhaps those, as a model that gets it shows."""
-    held = [a for a in first.atoms if isinstance(a, Data) and a.form is Layout.GATHERED]
+    held = [a for a in given.atoms if isinstance(a, Data) and a.form is Layout.GATHERED]
     if not held:
         return None
     loaders = frozenset(loader for data in held for loader in data.loaders)

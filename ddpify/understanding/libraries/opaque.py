@@ -60,7 +60,8 @@ def foreign(
         run.demand_held(expression, one, f"{name}()")
     for expression, one in operands:
         run.demand(expression, per_sample_lists.numbers(one), f"{name}()")
-    back = escaping_loaders.rows_of_all(run, node, args[0]) if args and not local else None
+    given = [*args, *kwargs.values()] if run.frames_forward() else args[:1]
+    back = escaping_loaders.rows_of_all(run, node, join(*given)) if given and not local else None
     if back is not None:
         return back
     if local:
@@ -85,9 +86,16 @@ def _is_scheduler_like(args: list[Value]) -> bool:
 
 
 def call_unknown(
-    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState,
+    node: cst.BaseExpression,
+    args: list[Value],
+    kwargs: Keywords,
+    called: Atom | None = None,
 ) -> Value:
-    """Something that is not understood: partial values are read, rows may come out as anything."""
+    """Something that is not understood: partial values are read, rows may come out as anything.
+
+    What is ``called`` may have been made of rows, which meet the arguments then.
+    """
     method = _method_name(node)
     escaping_loaders.note_loaders(run, node, "", args, kwargs)
     if method == "cuda" or (method == "to" and any(side_effects.number_or_name(a) for a in args)):
@@ -98,7 +106,25 @@ def call_unknown(
         made = run.instance(node, run.module, "an optimizer")
         new_optimizer(run, node, made, given)  # what takes parameters and is kept, steps them
         return value(made)
-    return opaque(run, node, None, args, kwargs)
+    joint = _called_on_rows(run, node, called, args, kwargs)
+    return joint or opaque(run, node, None, args, kwargs)
+
+
+def _called_on_rows(
+    run: RunState,
+    node: cst.BaseExpression,
+    called: Atom | None,
+    args: list[Value],
+    kwargs: Keywords,
+) -> Value | None:
+    """What an unseen object that holds the rows of all ranks makes of others; None for others."""
+    if not isinstance(node, cst.Call) or not isinstance(called, Data):
+        return None
+    if not run.frames_forward() or called.form is not Layout.GATHERED:
+        return None
+    held = tensor_pairs.held_tensors(argument_pairs(node, args, kwargs))
+    tensor_pairs.beside_replicated(run, [(node.func, called), *held])
+    return escaping_loaders.rows_of_all(run, node, value(replace(called, opaque=True)))
 
 
 def _method_name(node: cst.BaseExpression) -> str:
@@ -178,6 +204,9 @@ def _of_replicated(run: RunState, node: cst.BaseExpression, given: list[Value]) 
             )
         )
     reduced = [a for one in given for a in deep_atoms(one) if isinstance(a, Data)]
+    if run.frames_forward():  # rows of all ranks stay so, and may lie in several tensors
+        whole = [replace(a, opaque=True) for a in reduced if a.form is Layout.GATHERED]
+        reduced = whole[:1] or reduced
     return value(reduced[0] if reduced else run.instance(node, run.module, "an object"))
 
 
