@@ -24,7 +24,7 @@ from ddpify.runtime.rng import (
     reinstate_streams,
 )
 from ddpify.runtime.snapshot_files import SnapshotFolder, parse
-from ddpify.runtime.state import changed_in_place, encode, forms_alone, restore
+from ddpify.runtime.state import changed_in_place, encode, forms_alone, restore, take_left_out
 from ddpify.runtime.terminate import STOPPED, asked_to_stop, watch_for_sigterm
 
 _DUE, _STOP = 1, 2
@@ -189,6 +189,12 @@ class Snapshots:
             except OSError as raised:
                 error = raised
             self._report(error)
+            if new := take_left_out():
+                print(
+                    f"ddpify: no snapshot holds {', '.join(new)}: "
+                    "after a restart they are as the script makes them",
+                    file=sys.stderr,
+                )
         return bool(_from_main(b"1" if error else b""))
 
     def _report(self, error: OSError | None) -> None:

@@ -39,6 +39,7 @@ _PLAIN = (type(None), bool, int, float, str)
 _LEFT_OUT = (DataLoader, Dataset)
 _WRAPPING = ("torch.nn.parallel.", "torch.distributed.", "torch.optim.")
 _gathering = True
+_left_out: dict[str, str] = {}
 _entered: dict[str, "weakref.ref[Any]"] = {}
 
 
@@ -376,7 +377,19 @@ def _attributes(value: Any, name: str) -> tuple[dict[str, Any], bool]:
             found[key] = encode(held, f"{name}.{key}")
         except (CannotStore, RecursionError):
             whole = False
+            if held is not value and not isinstance(held, _LEFT_OUT):
+                _left_out.setdefault(f"{type(value).__qualname__}.{key}", type(held).__qualname__)
     return found, whole
+
+
+def take_left_out() -> list[str]:
+    """The attributes that encode() has left out so far, as in ``Trainer.writer (SummaryWriter)``.
+
+    Each is given once; sets of data and loaders, which are restored in another way, are not.
+    """
+    new = [f"{name} ({kind})" for name, kind in _left_out.items() if kind]
+    _left_out.update(dict.fromkeys(_left_out, ""))
+    return new
 
 
 def _read_object(content: list[Any], into: Any, name: str) -> Any:

@@ -21,7 +21,7 @@ from torch import nn
 
 from ddpify.runtime.snapshot_files import SnapshotFolder, parse
 from ddpify.runtime.snapshots import Snapshots
-from ddpify.runtime.state import CannotStore, encode, restore
+from ddpify.runtime.state import CannotStore, encode, restore, take_left_out
 from tests.runtime.ranks import Outcome, launch_script
 
 TRAINING = """\
@@ -287,6 +287,17 @@ def test_objects_that_a_round_makes_are_made_again() -> None:
     assert (type(again[0]), again[0].count) == (Slotted, 3)
     with pytest.raises(RuntimeError, match=r"the state of value\[0\], which .* has not made"):
         restore(encode([Meter()]), [])  # what it logs to has no plain form
+
+
+def test_what_is_left_out_is_named_once() -> None:
+    class Logged(Meter):
+        pass
+
+    encode([Logged(), Logged()])
+    (named,) = (one for one in take_left_out() if "Logged" in one)
+    assert ".log (" in named
+    encode(Logged())
+    assert take_left_out() == []
 
 
 def test_keys_that_are_parameters_are_known_by_their_places() -> None:
