@@ -209,6 +209,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "gather": _reduction,
     "gather_ragged": _reduction,
     "full_tensor": _given,
+    "averaged": _given,
     "gradient_hook": _given,
     "batch_hook": _given,
     "batch_gradient_hook": _given,

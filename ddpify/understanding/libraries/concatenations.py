@@ -1,0 +1,277 @@
+"""Tensors that are joined: along the batch, a list of rows, or beside one another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.records import replace
+from ddpify.understanding import uses
+from ddpify.understanding.arguments import Keywords
+from ddpify.understanding.arithmetic import (
+    across_samples,
+    single_samples,
+    tensor_pairs,
+)
+from ddpify.understanding.batching import (
+    collating,
+    handmade_batches,
+    joint_loaders,
+    per_sample_lists,
+    queues,
+)
+from ddpify.understanding.forms import Layout, NumberKind
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import dimensions
+from ddpify.understanding.values import (
+    NO_ROWS,
+    REPLICATED,
+    UNKNOWN,
+    Atom,
+    Data,
+    Instance,
+    Number,
+    Value,
+    deep_atoms,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.run_state import RunState
+
+
+_NUMBERS = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED, Placement.COUPLED)
+_ROWS = (Placement.SHARD, Placement.ROWS)
+
+
+def _joined_of_all(
+    run: RunState, short: str, pieces: Value, held: Sequence[Data], dim: object
+) -> Data | None:
+    """The rows of all ranks that a list holds one by one; None for other lists.
+
+    ``dim``: the dimension along which they are joined; ``cat`` joins the elements of others.
+    """
+    if dim != 0 and short != "stack":
+        return None
+    lists = pieces.of(Instance)
+    each = any(a in run.of_all_ranks for a in lists)
+    if not each and not any(a in run.of_some_samples for a in lists):
+        return None
+    rows = held[0] if held else Data(Placement.REPLICATE)
+    # An item that cat() joins may have several rows.
+    flat = not each or short != "stack"
+    place = dim if isinstance(dim, int) and dim > 0 else 0
+    return replace(rows.placed(Placement.REPLICATE), form=Layout.GATHERED, dim=place, flat=flat)
+
+
+def _place_among_rows(run: RunState, node: cst.BaseExpression, joined: Sequence[Data]) -> None:
+    """Numbers that count rows stand beside rows in a tensor as those of all ranks."""
+    counting = [data for data in joined if data.counting]
+    rows = [data for data in joined if data.placement is Placement.SHARD and not data.counting]
+    tensor_pairs.place_among_all(run, [(node, value(*counting)), (node, value(*rows))])
+
+
+def concatenated(
+    run: RunState,
+    node: cst.BaseExpression,
+    short: str,
+    args: list[Value],
+    kwargs: Keywords,
+) -> Value:
+    """Tensors joined along a dimension; along the batch, they are a list of rows."""
+    pieces = args[0] if args else kwargs.get("tensors", UNKNOWN)
+    inner = [a for a in deep_atoms(pieces) if isinstance(a, Data) and a.placement.local]
+    given = args[1] if len(args) > 1 else kwargs.get("dim") or kwargs.get("axis") or UNKNOWN
+    dim = given.constant() if given else 0
+    if not inner:
+        whole = [a for a in deep_atoms(pieces) if isinstance(a, Data)]
+        joined = _joined_of_all(run, short, pieces, whole, dim)
+        if joined is not None:
+            return value(joined)
+        if any(isinstance(a, Instance) and a.type == "list" for a in pieces.atoms):
+            whole = [_of_positions(a) for a in whole]
+        sites = frozenset(site for a in whole if a.reduced for site in a.definition_sites)
+        first_ = [replace(a, definition_sites=sites) if a.reduced else a for a in whole[:1]]
+        return value(*(replace(a, flat=a.flat or a.form is Layout.GATHERED) for a in first_))
+    _place_among_rows(run, node, inner)
+    dim = dimensions.place(dim, inner[0].ndim + (inner[0].ndim > 0 and short == "stack"))
+    if isinstance(dim, int) and dim < -1 and inner[0].placement is Placement.SHARD:
+        return _along_unknown(run, node, inner[0])
+    kept = queues.kept(run, node, inner)
+    if kept is not None:
+        return kept
+    if short not in ("stack", "hstack") and _under_replicated(run, node, inner[0], dim):
+        for piece, held in queues.pieces(run, node):
+            run.demand(piece, value(*held.data), uses.A_STATISTIC)
+        gathered = inner[0].placed(Placement.REPLICATE)
+        return value(replace(gathered, form=Layout.GATHERED, flat=True))
+    reduced = _of_several_kinds(run, node, pieces, inner) or _of_others(run, node)
+    if reduced is not None:
+        return reduced
+    inner = _beside_rows(run, node, inner)
+    worst = [d for d in inner if d.placement is not Placement.SHARD]
+    first = (worst or inner)[0]
+    one_by_one = _taken_one_by_one(pieces, first)
+    if one_by_one is not None:
+        return value(collating.joined(one_by_one, short, dim))
+    if dim == 0 and any(
+        isinstance(a, Data) and a.form is Layout.GATHERED for a in deep_atoms(pieces)
+    ):
+        for expression, held in queues.pieces(run, node):
+            for rows in held.data:
+                run.demand(expression, value(rows), uses.A_KEPT_COLLECTION)
+        return value(replace(first.placed(Placement.REPLICATE), form=Layout.GATHERED))
+    along_others = dim not in (0, ...)
+    shown = queues.pieces(run, node) if along_others or short in ("stack", "hstack") else []
+    if tensor_pairs.beside_replicated(run, tensor_pairs.held_tensors(shown)):
+        return value(replace(first.placed(Placement.REPLICATE), form=Layout.GATHERED))
+    if (
+        run.collating
+        and not _shown_pieces(run, node)
+        and {d.form for d in inner} == {Layout.TENSOR}
+    ):
+        return value(first.placed(first.placement))  # each sample's one row
+    chosen = node in run.choices.batches and handmade_batches.trained_on(run, inner)
+    if chosen and (along_others or short == "hstack"):
+        handmade_batches.meet(run, shown, surely=True)
+    if dim == 0 and short in ("cat", "concat", "concatenate", "vstack"):
+        handmade_batches.meet(
+            run, queues.pieces(run, node)
+        )  # they are under each other on each rank
+    if all(d.counted and d.definition_sites for d in inner):
+        return value(*inner)  # each is reduced by itself, where its denominator is known
+    if worst:
+        definition_sites = frozenset(
+            b for d in worst if d.placement is Placement.ROWS for b in d.definition_sites
+        )
+        return value(replace(first.placed(first.placement), definition_sites=definition_sites))
+    return value(_rows_joined(run, node, short, pieces, inner, dim))
+
+
+def _along_unknown(run: RunState, node: cst.BaseExpression, rows: Data) -> Value:
+    """Tensors joined along a dimension that may be that of their samples."""
+    shown = queues.pieces(run, node)
+    if shown:
+        return across_samples.coupled_operands(run, node, shown)
+    unknown = replace(rows, definition_sites=frozenset(), form=Layout.PACKED)
+    run.demand(node, value(unknown), uses.A_STATISTIC)
+    return REPLICATED
+
+
+def _of_positions(number: Data) -> Data:
+    """What is put together of one number for each position: as many as there are rows."""
+    if number.is_position:
+        return replace(number, placement=Placement.SHARD, form=NumberKind.COMPUTED)
+    return replace(number, form=Layout.GATHERED) if number.form is NumberKind.PLACE else number
+
+
+def _under_replicated(run: RunState, node: cst.BaseExpression, rows: Data, dim: object) -> bool:
+    """Whether samples are put under what all ranks hold: together they are no batch."""
+    plain = rows.placement is Placement.SHARD and rows.form is Layout.TENSOR and not rows.opaque
+    inside = run.module.editable and not run.collating
+    if not (plain and inside and dim == rows.dim):
+        return False
+    shown = queues.pieces(run, node)
+    return any(held.atoms and all(map(_is_replicated, held.atoms)) for _, held in shown)
+
+
+def _is_replicated(piece: Atom) -> bool:
+    """Whether this is a tensor that all ranks hold, without a row for each sample."""
+    return isinstance(piece, Number) or (isinstance(piece, Data) and piece.reduced)
+
+
+def _of_several_kinds(
+    run: RunState, node: cst.BaseExpression, pieces: Value, inner: list[Data]
+) -> Value | None:
+    """A mean beside a sum, or a sum beside what all ranks hold: no one reduction suits them."""
+    kinds = {d.placement for d in inner}
+    whole = [a for a in deep_atoms(pieces) if isinstance(a, Number) or a in inner]
+    beside = len(whole) > len(inner) and Placement.SUM in kinds
+    if not all(kind.partial for kind in kinds) or (len(kinds) == 1 and not beside):
+        return None
+    shown = [(piece, held) for piece, held in queues.pieces(run, node) if held.data]
+    if not shown and isinstance(node, cst.Call) and node.args:
+        unlike = Data(Placement.COUPLED, inner[0].loaders, form=Layout.PACKED)
+        run.demand(node.args[0].value, value(unlike), uses.ARITHMETIC)
+    for piece, held in shown:
+        run.demand(piece, value(*held.data), uses.ARITHMETIC)
+    return value(replace(inner[0].placed(Placement.REPLICATE), loaders=inner[0].loaders))
+
+
+def _of_others(run: RunState, node: cst.BaseExpression) -> Value | None:
+    """One sample beside another that is always the same, as ``torch.stack([x[i], x[0]])``."""
+    shown = [(piece, data) for piece, held in queues.pieces(run, node) for data in held.data]
+    return single_samples.meet_others(run, node, shown)
+
+
+def _beside_rows(run: RunState, node: cst.BaseExpression, inner: list[Data]) -> list[Data]:
+    """The pieces without those that must be the same number on every rank beside a rank's rows."""
+    shown = [(e, d) for e, one in queues.pieces(run, node) for d in one.data]
+    numbers = [(e, d) for e, d in shown if d.placement in _NUMBERS]
+    if not numbers or not any(d.placement in _ROWS for _, d in shown):
+        return inner
+    for expression, number in numbers:
+        run.demand(expression, value(number), uses.ARITHMETIC)
+    return [d for d in inner if d.placement not in _NUMBERS]
+
+
+def _taken_one_by_one(pieces: Value, first: Data) -> Data | None:
+    """The samples that the pieces are, one each; None where they are several rows each."""
+    items = [per_sample_lists.of_list(a) for a in pieces.of(Instance)]
+    if items and items[0] is not None:
+        return items[0]
+    alone = first.form is Layout.LISTED and first in pieces.atoms
+    return first if alone or first.dim == NO_ROWS or first.form is Layout.SAMPLES else None
+
+
+def _rows_joined(
+    run: RunState,
+    node: cst.BaseExpression,
+    short: str,
+    pieces: Value,
+    inner: list[Data],
+    dim: object,
+) -> Data:
+    """Several tensors of this rank's rows as one."""
+    first, sources = inner[0], frozenset(loader for d in inner for loader in d.loaders)
+    placed = replace(first.placed(first.placement), loaders=sources)
+    unequal = joint_loaders.unequal(run, sources, sources)
+    run.facts.batches.joined |= sources if unequal else set()
+    ragged = any(d.ragged for d in inner)
+    if unequal or ragged:
+        pieces_ = frozenset() if ragged or dim != 0 else _shown_pieces(run, node)
+        placed = replace(placed, form=Layout.MASKED, definition_sites=pieces_)
+    if all(d.counting for d in inner):
+        counting = frozenset(definition_site for d in inner for definition_site in d.counting)
+        return replace(placed, form=NumberKind.COMPUTED, definition_sites=counting)
+    rows = all(a.form is Layout.TENSOR and not a.opaque for a in pieces.data)
+    if short == "stack" and dim == first.dim == 0 and pieces.data and rows:
+        return placed  # the rows of a tensor, or a list with an item for each of them
+    if short == "stack" and isinstance(dim, int) and 0 <= dim <= first.dim:
+        return replace(placed, dim=first.dim + 1, several=True)
+    if dim not in (0, ...) or short in ("stack", "hstack"):
+        return placed
+    if {d.form for d in inner} == {Layout.ROW}:
+        return placed  # one of each sample
+    if placed.ragged:
+        return _parted(run, node, pieces, placed) if ragged else placed
+    return replace(placed, form=Layout.STACKED, definition_sites=_shown_pieces(run, node))
+
+
+def _parted(run: RunState, node: cst.BaseExpression, pieces: Value, joined: Data) -> Data:
+    """What masks left of several tensors: in the order of one process if each is gathered."""
+    shown = [element for element, held in queues.pieces(run, node) if held.data]
+    made = [a.site for a in pieces.of(Instance) if isinstance(a.site, cst.BaseSimpleComp)]
+    if len(shown) == 1 or (not shown and not made):
+        return joined
+    return replace(joined, names=frozenset(shown or (one.elt for one in made)), parted=True)
+
+
+def _shown_pieces(run: RunState, node: cst.BaseExpression) -> frozenset[cst.BaseExpression]:
+    """The elements of ``torch.cat((a, b))``, each of which could be gathered by itself."""
+    shown = queues.pieces(run, node)
+    tensors_ = {Layout.TENSOR, Layout.BATCH}  # what is joined is a tensor, whatever a loader gives
+    rows = all({d.form for d in held.data} <= tensors_ for _, held in shown)
+    return frozenset(element for element, held in shown if held.data) if rows else frozenset()
