@@ -106,12 +106,9 @@ def test_a_comment_there_silences_it_and_is_used(project: Path) -> None:
 
 
 def test_why_not_is_said_where_the_training_starts(project: Path) -> None:
-    (project / "trainer.py").write_text(
-        TRAINER.replace(
-            "loss.backward()",
-            "torch.autograd.grad(loss, [*model.parameters()])[0].sum().backward()",
-        )
-    )
+    taken = "torch.autograd.grad(loss, [*model.parameters()], create_graph=True)"
+    text = TRAINER.replace("loss.backward()", f"{taken}[0].sum().backward()")
+    (project / "trainer.py").write_text(text)
     with pytest.raises(Refusal) as refused:
         convert_folder(project, [Path("train.py")])
     reasons = [one for one in listed(project) if one.code == "DDP002"]
@@ -136,7 +133,7 @@ def test_a_file_that_nothing_starts_is_not_refused(project: Path) -> None:
 
 def test_the_reason_is_that_of_convert(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
-    step = "    torch.autograd.grad(model(x).sum(), [*model.parameters()])\n"
+    step = "    torch.autograd.grad(model(x).sum(), [*model.parameters()], create_graph=True)\n"
     path.write_text(f"{SETUPS['single']}for x, y in loader:\n{step}")
     with pytest.raises(Refusal) as refused:
         convert_file(path)

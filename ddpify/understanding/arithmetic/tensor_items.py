@@ -273,7 +273,7 @@ def _index(run: RunState, node: cst.Subscript, atom: Data) -> Data:
             return replace(atom, definition_sites=frozenset())
         if kind == "ellipsis":
             if dim <= atom.dim < dim + _left_open(run, node, before):
-                return _all_rows(run, node, atom)
+                return replace(atom, definition_sites=frozenset())
             dim += _left_open(run, node, before)
             continue
         if kind == "new":
