@@ -4,6 +4,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from ddpify.runtime.joint_collectives import exchange_together
 from ddpify.runtime.process import kept, world_size
 
 _DENSE, _SPARSE = 1, 2
@@ -21,15 +22,14 @@ def average_gradients(parameters: list[nn.Parameter]) -> None:
 
     A gradient that is sparse on every rank that has it stays sparse. A collective.
     """
-    flat: dict[tuple[torch.dtype, torch.device], list[torch.Tensor]] = {}
+    dense: list[torch.Tensor] = []
     for parameter, kinds in zip(parameters, _kinds(parameters), strict=True):
         if kinds == _SPARSE:
             parameter.grad = _sparse_average(parameter)
         elif kinds:
             parameter.grad = _as_dense(parameter)
-            flat.setdefault((parameter.dtype, parameter.device), []).append(parameter.grad)
-    for grads in flat.values():
-        _average_together(grads)
+            dense.append(parameter.grad)
+    exchange_together(dense, _average_over_ranks)
 
 
 @torch.no_grad()
@@ -48,11 +48,7 @@ def averaged(gradients: tuple[torch.Tensor | None, ...]) -> tuple[torch.Tensor |
     if any(hasattr(one, "to_local") for one in gradients):
         raise RuntimeError("the gradients of a sharded model can be had from backward() alone")
     found = tuple(None if one is None else one.clone() for one in gradients)
-    alike: dict[tuple[torch.dtype, torch.device], list[torch.Tensor]] = {}
-    for one in (one for one in found if one is not None):
-        alike.setdefault((one.dtype, one.device), []).append(one)
-    for tensors in alike.values():
-        _average_together(tensors)
+    exchange_together((one for one in found if one is not None), _average_over_ranks)
     return found
 
 
@@ -73,13 +69,9 @@ def _as_dense(parameter: nn.Parameter) -> torch.Tensor:
     return parameter.grad.to_dense() if parameter.grad.is_sparse else parameter.grad
 
 
-def _average_together(tensors: list[torch.Tensor]) -> None:
-    joined = kept(torch.cat([tensor.reshape(-1) for tensor in tensors]))
-    dist.all_reduce(joined)
-    joined.div_(world_size())
-    parts = torch.split(joined, [tensor.numel() for tensor in tensors])
-    for tensor, part in zip(tensors, parts, strict=True):
-        tensor.copy_(part.view_as(tensor))
+def _average_over_ranks(tensor: torch.Tensor) -> None:
+    dist.all_reduce(tensor)
+    tensor.div_(world_size())
 
 
 def _sparse_average(parameter: nn.Parameter) -> torch.Tensor:

@@ -7,6 +7,7 @@ import torch
 from torch.amp import GradScaler
 from torch.optim import Optimizer
 
+from ddpify.runtime.classes import subclass_of
 from ddpify.runtime.process import world_size
 
 AnyScaler = TypeVar("AnyScaler", bound=GradScaler)
@@ -27,33 +28,33 @@ class _Divided(torch.autograd.Function):
         return grads[0] / ctx.divisor, None
 
 
-class _OnRanks:
+class _OnRanks(GradScaler):
     """What the class of a scaler becomes on several ranks, beside its own."""
 
     _unscaled: set[int]
 
     def scale(self, outputs: Any) -> Any:
         """The scaled losses, of which backward gives 1/W of the scaled gradients."""
-        scaled = super().scale(outputs)  # type: ignore[misc]
-        return _divided(scaled, world_size()) if self.is_enabled() else scaled  # type: ignore[attr-defined]
+        scaled = super().scale(outputs)
+        return _divided(scaled, world_size()) if self.is_enabled() else scaled
 
     def unscale_(self, optimizer: Optimizer) -> None:
         """Unscale the gradients, to all of what the script's own scale would give."""
-        super().unscale_(optimizer)  # type: ignore[misc]
-        if self.is_enabled():  # type: ignore[attr-defined]
+        super().unscale_(optimizer)
+        if self.is_enabled():
             self._unscaled.add(id(optimizer))
             _multiply(optimizer, world_size())
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> float | None:
         """Unscale, also for optimizers that do so in their own step, which know one scale alone."""
-        if self.is_enabled() and id(optimizer) not in self._unscaled:  # type: ignore[attr-defined]
+        if self.is_enabled() and id(optimizer) not in self._unscaled:
             self.unscale_(optimizer)
-        result: float | None = super().step(optimizer, *args, **kwargs)  # type: ignore[misc]
+        result: float | None = super().step(optimizer, *args, **kwargs)
         return result
 
     def update(self, new_scale: float | torch.Tensor | None = None) -> None:
         """Adapt the scale, and let gradients be unscaled again."""
-        super().update(new_scale)  # type: ignore[misc]
+        super().update(new_scale)
         self._unscaled.clear()
 
 
@@ -72,8 +73,7 @@ def wrap_scaler(scaler: AnyScaler) -> AnyScaler:
     if not isinstance(scaler, GradScaler):
         raise TypeError(f"a {type(scaler).__name__} is no GradScaler")
     if world_size() > 1:
-        own = type(scaler)
-        scaler.__class__ = type(own.__name__, (_OnRanks, own), {"_unscaled": set()})
+        scaler.__class__ = subclass_of(type(scaler), _OnRanks, _unscaled=set())
     return scaler
 
 
