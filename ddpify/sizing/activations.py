@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -51,6 +52,11 @@ class Activations:
         saved = [one.tensor for one in self._held if but is None or not but(one.tensor)]
         sizes = {_place(tensor): tensor.untyped_storage().nbytes() for tensor in saved}
         return sum(size for place, size in sizes.items() if place not in own)
+
+
+def alive_modules() -> list[nn.Module]:
+    """All modules of this process."""
+    return [item for item in gc.get_objects() if isinstance(item, nn.Module)]
 
 
 def held_by(models: Iterable[nn.Module]) -> list[torch.Tensor]:

@@ -9,7 +9,6 @@ ends then. BATCH is what loaders' batches are cut to, as in 16:8 for those of 16
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import os
 import runpy
@@ -19,10 +18,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
-from torch import nn
 from torch.utils.data import DataLoader
 
-from ddpify.sizing.activations import Activations, held_by
+from ddpify.sizing.activations import Activations, alive_modules, held_by
 from ddpify.sizing.models import measured
 from ddpify.sizing.peak import Peak
 from ddpify.sizing.probing import Probes
@@ -95,14 +93,14 @@ class _FirstStep:
         peak: Any = self.peak
         if peak.most is None:
             peak.__enter__()
-        peak.start(held_by(_models()))
+        peak.start(held_by(alive_modules()))
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
             self._before = torch.cuda.memory_allocated()
 
     def _backward(self, *args: Any, **kwargs: Any) -> NoReturn:
         """In place of ``torch.autograd.backward``, whose graph is there while it is called."""
-        own = [*held_by(_models()), *self._more_held()]
+        own = [*held_by(alive_modules()), *self._more_held()]
         self.found["activations"] = self.activations.bytes(own)
         self.found |= {"peak": None, "tensors": None}
         self._keep()
@@ -169,12 +167,8 @@ class _Probed(_FirstStep):
         os._exit(0)
 
 
-def _models() -> list[nn.Module]:
-    return [item for item in gc.get_objects() if isinstance(item, nn.Module)]
-
-
 def _bytes_of_gradients() -> int:
-    tensors = {p for model in _models() for p in model.parameters()}
+    tensors = {p for model in alive_modules() for p in model.parameters()}
     return sum(p.grad.untyped_storage().nbytes() for p in tensors if p.grad is not None)
 
 

@@ -7,14 +7,12 @@ in a forked process, so that one start of it answers for many sizes.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import nn
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -22,7 +20,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._pytree import tree_map_only
 
-from ddpify.sizing.activations import held_by
+from ddpify.sizing.activations import alive_modules, held_by
 from ddpify.sizing.peak import Peak
 from ddpify.sizing.steps import Kept
 
@@ -61,8 +59,7 @@ class Probes:
     def _of(self, batch: Any, samples: int) -> Any:
         """The batch with so many samples; from now on no tensor has values."""
         mode: Any = FakeTensorMode(allow_non_fake_inputs=True)
-        alive = [item for item in gc.get_objects() if isinstance(item, nn.Module)]
-        self.models = [mode.from_tensor(tensor) for tensor in held_by(alive)]
+        self.models = [mode.from_tensor(tensor) for tensor in held_by(alive_modules())]
         mode.__enter__()
         peak: Any = self._peak
         peak.start(self.models)
