@@ -9,8 +9,10 @@ from ddpify.planning.plan import Plan
 
 def edit(plan: Plan, edits: Edits) -> None:
     """Wrap scalers; where gradients are read while they are scaled, say what may differ."""
-    for site in scalers(plan):
-        if site.module.editable and are_read_unscaled(plan):
+    found = list(scalers(plan))
+    unscaled = bool(found) and are_read_unscaled(plan)
+    for site in found:
+        if site.module.editable and unscaled:
             edits.wrap(site.node, f"{plan.options.alias}.wrap_scaler")
             edits.note(site, "its scaled gradients overflow where those of one process do")
             continue

@@ -9,20 +9,14 @@ import libcst as cst
 from ddpify.planning.gradient_readers import gradient_readers, steps
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Site
+from ddpify.understanding.libraries.object_kinds import GRAD_SCALERS
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import UNKNOWN, Instance
-
-SCALERS = (
-    "torch.amp.GradScaler",
-    "torch.amp.grad_scaler.GradScaler",
-    "torch.cuda.amp.GradScaler",
-    "torch.cuda.amp.grad_scaler.GradScaler",
-)
 
 
 def scalers(plan: Plan) -> Iterator[Site]:
     """Where scalers are made that are not switched off for good."""
-    for name, site in plan.facts.calls_to(*SCALERS):
+    for name, site in plan.facts.calls_to(*GRAD_SCALERS):
         assert isinstance(site.node, cst.Call)
         enabled = argument(site.node, "enabled", 4 if name.startswith("torch.cuda") else 5)
         held = plan.facts.values.get(enabled.value, UNKNOWN) if enabled is not None else UNKNOWN
@@ -52,7 +46,7 @@ def _calls(plan: Plan, method: str) -> Iterator[Site]:
         for call in file.structure.all(cst.Call):
             if isinstance(call.func, cst.Attribute) and call.func.attr.value == method:
                 held = plan.facts.values.get(call.func.value, UNKNOWN)
-                if any(isinstance(one, Instance) and one.kind in SCALERS for one in held.atoms):
+                if any(one.kind in GRAD_SCALERS for one in held.of(Instance)):
                     yield Site(call, file)
 
 

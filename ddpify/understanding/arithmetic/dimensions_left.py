@@ -19,7 +19,15 @@ from ddpify.understanding.shapes.dimensions import named_dimensions
 from ddpify.understanding.values import Atom, Data, Number, Tup, Value, value
 
 
-def left(name: str, ndim: int, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> int:
+def after(
+    made: Value, name: str, ndim: int, rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> Value:
+    """What a function has made of a tensor of so many dimensions, with those that it leaves."""
+    number = _is_a_number(name, rest, kwargs)
+    return noted(made, _left(name, ndim, rest, kwargs), number=number)
+
+
+def _left(name: str, ndim: int, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> int:
     """How many dimensions a function leaves of a tensor; 0 where that is not known."""
     if name in ("flatten", "ravel") and not rest and not kwargs:
         return 1
@@ -33,7 +41,7 @@ def left(name: str, ndim: int, rest: Sequence[Value], kwargs: Mapping[str, Value
     return ndim if keeps_dimensions(kwargs) else max(ndim - len(given[0]), 0) * bool(given[0])
 
 
-def is_a_number(name: str, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+def _is_a_number(name: str, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     """Whether a function surely gives one number of all elements, as ``x.std()`` does."""
     everything = name in SUMMING and () in named_dimensions(told(name, rest), kwargs)
     everything |= goes_over_all(name, rest, kwargs)

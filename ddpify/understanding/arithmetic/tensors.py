@@ -234,9 +234,7 @@ def _function(
             made = _named_by(operand, name, made)
         if one.placement is Placement.SHARD:
             made = _counted_by(node, operand, made)
-        left = dimensions_left.left(name, one.ndim, rest, kwargs)
-        number = dimensions_left.is_a_number(name, rest, kwargs)
-        results.append(dimensions_left.noted(made, left, number=number))
+        results.append(dimensions_left.after(made, name, one.ndim, rest, kwargs))
     followed = [r for r in results if any(isinstance(a, (Data, Instance, Tup)) for a in r.atoms)]
     if not followed:
         return REPLICATED
@@ -407,8 +405,7 @@ def on_replicated(
     first = [a for a in operands[0][1].atoms if isinstance(a, Data)] if operands else []
     if len(first) != 1 or first[0].form is not Layout.GATHERED:
         return made
-    left = dimensions_left.left(name, first[0].ndim, rest, kwargs)
-    return dimensions_left.noted(made, left, number=dimensions_left.is_a_number(name, rest, kwargs))
+    return dimensions_left.after(made, name, first[0].ndim, rest, kwargs)
 
 
 def _on_replicated(

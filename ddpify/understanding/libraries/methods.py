@@ -25,7 +25,7 @@ from ddpify.understanding.libraries import (
 from ddpify.understanding.libraries.container_methods import of_container
 from ddpify.understanding.libraries.instances import RETURNS_MODEL, given_to_base, trains
 from ddpify.understanding.libraries.model_methods import of_model, of_parameters
-from ddpify.understanding.libraries.object_kinds import is_loader, is_loss, is_model
+from ddpify.understanding.libraries.object_kinds import GRAD_SCALERS, is_loader, is_loss, is_model
 from ddpify.understanding.libraries.opaque import sink_method
 from ddpify.understanding.libraries.tensor_methods import (
     IN_PLACE,
@@ -55,8 +55,6 @@ from ddpify.understanding.values import (
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
-
-_SCALERS = ("torch.cuda.amp.GradScaler", "torch.amp.GradScaler")
 
 
 def call_method(
@@ -139,7 +137,7 @@ def _object_method(  # type: ignore[no-untyped-def]
     drawn = random_numbers.method(run, node, atom, name)
     if drawn is not None:
         return drawn
-    if atom.type in _SCALERS and name == "scale":
+    if atom.type in GRAD_SCALERS and name == "scale":
         return args[0] if args else UNKNOWN
     other = mode_switches.is_other_method(name, [*args, *kwargs.values()])
     if atom.role is None and name in RETURNS_MODEL and isinstance(atom.type, str) and not other:

@@ -20,6 +20,12 @@ DATALOADERS = frozenset(
         "monai.data.DataLoader",
     }
 )
+GRAD_SCALERS = (
+    "torch.amp.GradScaler",
+    "torch.amp.grad_scaler.GradScaler",
+    "torch.cuda.amp.GradScaler",
+    "torch.cuda.amp.grad_scaler.GradScaler",
+)
 OWN_FUNCTIONS = ("torch.autograd.Function", "torch.autograd.function.Function")
 BARS = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.trange", "tqdm.auto.trange")
 _LOADERS = ("torch.hub.load", "torch.jit.load")  # of modules

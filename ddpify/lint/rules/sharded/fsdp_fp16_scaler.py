@@ -47,10 +47,9 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import FSDP
+from ddpify.understanding.libraries.object_kinds import GRAD_SCALERS
 from ddpify.understanding.syntax import argument
 
-_SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler",
-            "torch.cuda.amp.grad_scaler.GradScaler")  # fmt: skip
 _POLICIES = ("torch.distributed.fsdp.MixedPrecision", "torch.distributed.fsdp.api.MixedPrecision")
 _HALF = {"torch.float16", "torch.half"}
 
@@ -63,7 +62,7 @@ def check(script: Script) -> Iterator[Finding]:
     half = any(one is not None and script.names(one.value) & _HALF for one in given)
     if not half or not any(wrap.wrapper.type == FSDP for wrap in script.wraps):
         return
-    for call in script.calls(*_SCALERS):
+    for call in script.calls(*GRAD_SCALERS):
         enabled = argument(call, "enabled")
         if enabled is None or script.value(enabled.value).constant() is True:
             yield Finding(
