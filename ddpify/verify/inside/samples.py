@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 from torch.utils.data import DataLoader
@@ -92,22 +93,26 @@ def _follow_loaders() -> None:
 
 def _fetch(self: Any, index: Any) -> Any:
     if not self.auto_collation:
-        return self.collate_fn(_seeded_item(self.dataset, index))
-    return self.collate_fn([_seeded_item(self.dataset, at) for at in index])
+        return self.collate_fn(_seeded_items(self.dataset, [index])[0])
+    return self.collate_fn(_seeded_items(self.dataset, index))
+
+
+def _seeded_items(dataset: Any, indices: Iterable[Any]) -> list[Any]:
+    """The samples at ``indices``; the global generators are as before then."""
+    if PLACE.drawn is not None and PLACE.before is None:
+        PLACE.before = states()
+    with kept_states(), PLACE.drawing():
+        return [_seeded_item(dataset, index) for index in indices]
 
 
 def _seeded_item(dataset: Any, index: Any) -> Any:
     at = index.tolist() if hasattr(index, "tolist") else index
-    seed = zlib.crc32(repr(at).encode())
-    if PLACE.drawn is not None and PLACE.before is None:
-        PLACE.before = states()
-    with kept_states(), PLACE.drawing():
-        seed_all(seed)
-        drawn = PLACE.drawn
-        before = states() if drawn is not None else {}
-        item = dataset[index]
-        if drawn is not None:
-            now = states()
-            drawn |= {name for name in before if before[name] != now[name]}
-        PLACE.watch(index, item)
-        return item
+    seed_all(zlib.crc32(repr(at).encode()))
+    drawn = PLACE.drawn
+    before = states() if drawn is not None else {}
+    item = dataset[index]
+    if drawn is not None:
+        now = states()
+        drawn |= {name for name in before if before[name] != now[name]}
+    PLACE.watch(index, item)
+    return item
