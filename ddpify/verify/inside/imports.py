@@ -24,8 +24,10 @@ def lead(leads: Leads) -> None:
 def _lead_installed(leads: Leads) -> None:
     """The same for projects that setuptools installed as they lie, with a finder of their own."""
     for name, module in list(sys.modules.items()):
+        if not name.startswith("__editable__"):
+            continue
         mapping = getattr(module, "MAPPING", None)
-        if name.startswith("__editable__") and isinstance(mapping, dict):
+        if isinstance(mapping, dict):
             for package, place in mapping.items():
                 folder, file = os.path.split(place)
                 mapping[package] = os.path.join(next(led(folder, leads)), file)

@@ -6,6 +6,7 @@ import gc
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any, TypeVar
 
 import torch
@@ -129,10 +130,17 @@ def named(folder: str) -> Iterator[tuple[str, Any]]:
         if frame.f_code.co_filename.startswith(folder):
             for name, value in list(frame.f_locals.items()):
                 yield name, value
-                if not isinstance(value, (torch.nn.Module, type)):
+                if not _is_foreign(value, folder):
                     attributes = getattr(value, "__dict__", {})
                     yield from ((f"{name}.{key}", each) for key, each in [*attributes.items()])
         frame = frame.f_back
+
+
+def _is_foreign(value: Any, folder: str) -> bool:
+    """Whether its attributes are no variables of the script: a model, a class, a library."""
+    if isinstance(value, ModuleType):
+        return not str(getattr(value, "__file__", "")).startswith(folder)
+    return isinstance(value, (torch.nn.Module, type))
 
 
 def _plain(name: str) -> str:

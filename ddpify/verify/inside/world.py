@@ -23,6 +23,7 @@ _WIDENED: dict[Any, Any] = {
     torch.Tensor.half: torch.Tensor.double,
     torch.Tensor.bfloat16: torch.Tensor.double,
 }
+_TRANSLATED = (torch.dtype, str, torch.device)
 _NORMAL = torch.Tensor.normal_  # the real one, whatever is patched later
 _IS_CUDA = torch.Tensor.is_cuda.__get__  # type: ignore[attr-defined]
 
@@ -65,7 +66,7 @@ class World(TorchFunctionMode):
             kwargs = None
             if args == ("cuda",):
                 return self._moved(torch.device("cuda"), torch.device("cpu"), UNINDEXED)
-        args = tuple(self._translate(value) for value in args)
+        args = tuple(map(self._translate, args))
         named = {name: self._translate(value) for name, value in (kwargs or {}).items()}
         if self.cuda and type(named.get("device")) is int:
             named["device"] = self._moved(torch.device("cuda", named["device"]), "cpu")
@@ -81,6 +82,8 @@ class World(TorchFunctionMode):
         return result
 
     def _translate(self, value: Any) -> Any:
+        if not isinstance(value, _TRANSLATED):
+            return value
         if isinstance(value, torch.dtype):
             return torch.float64 if value in NARROW else value
         if isinstance(value, str):

@@ -63,8 +63,9 @@ def _import_torch(preload: list[str]) -> str:
     import torch
     import torch.distributed
 
-    # DistributedDataParallel imports it when it is constructed, which takes seconds.
-    importlib.import_module("torch._dynamo")
+    # DistributedDataParallel imports the first when it is constructed, which takes seconds.
+    for name in ("torch._dynamo", "torch.distributed.algorithms.ddp_comm_hooks.default_hooks"):
+        importlib.import_module(name)
     for name in ("numpy", *preload):
         with contextlib.suppress(Exception):
             importlib.import_module(name)
