@@ -80,7 +80,7 @@ def test_with_snapshots_trains_the_same(
         assert done.code and NOT_RESUMABLE[name] in done.stderr
         return
     assert done.code == 0, done.stderr
-    for world_size in (1, 3):
+    for world_size in (1, 2):
         assert_same_training(originals(name), runs.run(out, world_size, beside=FIXTURES / name))
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed.checkpoint  # here once, not in every rank
 import torch.distributed.fsdp
 from torch import nn
 
