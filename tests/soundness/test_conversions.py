@@ -20,11 +20,9 @@ from tests.warm import Server, warm_processes
 SCRIPTS = 130
 SEED = 19
 
-# Upper bounds of what is measured of the converter as it is, not what is wanted: that is none
-# silently different, crashes under 0.2%, refusals under 5% and undivided work under 10%.
-MOST_DIFFERENT = 0.03
-MOST_CRASHES = 0.04
-MOST_REFUSED = 0.06
+# Of so few scripts a single one is nearly a hundredth; over many, fewer crash and are refused.
+MOST_CRASHES = 0.01
+MOST_REFUSED = 0.05
 MOST_UNDIVIDED = 0.03
 
 
@@ -70,7 +68,7 @@ def test_every_kind_is_tried_and_most_scripts_train(found: Found) -> None:
 
 
 def test_scripts_that_train_something_else(found: Found) -> None:
-    assert found.share("DIFFERENT") <= MOST_DIFFERENT, found.forms("DIFFERENT")
+    assert not found.counts["DIFFERENT"], found.forms("DIFFERENT")
 
 
 def test_scripts_that_crash(found: Found) -> None:
