@@ -70,12 +70,23 @@ def is_passed_no_rank(script: Path, texts: Mapping[Path, str]) -> bool:
 
     That is torch.distributed.launch without ``--use_env``.
     """
-    name = re.compile(rf"(?<![\w.-]){re.escape(script.name)}\b")
     passes = {
         launcher == _OLD_LAUNCHER and not _USES_ENVIRONMENT.search(command)
-        for text in texts.values()
-        for command in re.sub(r"\\\r?\n", " ", text).splitlines()
-        for launcher in _LAUNCHERS.findall(command)
-        if name.search(command)
+        for launcher, command in _launches(script, texts)
     }
     return passes == {False}
+
+
+def is_launched(script: Path, texts: Mapping[Path, str]) -> bool:
+    """Whether some command starts this script with a launcher, which tells each rank its number."""
+    return any(True for _ in _launches(script, texts))
+
+
+def _launches(script: Path, texts: Mapping[Path, str]) -> Iterator[tuple[str, str]]:
+    """The launchers that commands start this script with, and the commands."""
+    name = re.compile(rf"(?<![\w.-]){re.escape(script.name)}\b")
+    for text in texts.values():
+        for command in re.sub(r"\\\r?\n", " ", text).splitlines():
+            for launcher in _LAUNCHERS.findall(command):
+                if name.search(command):
+                    yield launcher, command

@@ -9,6 +9,7 @@ import libcst as cst
 from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.taint.sources import ANY_RANK, TOLD
+from ddpify.understanding.texts import is_launched
 
 if TYPE_CHECKING:
     from ddpify.lint.scripts.script import Script
@@ -45,6 +46,33 @@ def is_told_by_option(script: Script, group: cst.Call) -> bool:
     if script.flow.sources(given.value, module) & (ANY_RANK - {TOLD}):
         return False
     return any(one.type == "argparse.Namespace" for one in script.instances(given.value.value))
+
+
+def is_started_by_launcher(script: Script) -> bool:
+    """Whether a file or a command of the project says that a launcher starts the script."""
+    return speaks_of_torchrun(script) or is_launched(script.module.path, script.texts)
+
+
+def speaks_of_torchrun(script: Script) -> bool:
+    """Whether some file of the project says that torchrun starts it, or reads what only that sets.
+
+    The rank of an option alone is that of torch.distributed.launch.
+    """
+    return any(
+        word in file.source.text
+        for file in script.project.files
+        for word in ("torchrun", "torch.distributed.run", "TORCHELASTIC")
+    )
+
+
+def may_be_alone_on_its_node(script: Script) -> bool:
+    """Whether an option tells the rank, which then may be the number of a node that has one
+    process with all of its GPUs.
+    """
+    if script.control.spawned or is_started_by_launcher(script):
+        return False
+    groups = script.calls(INIT_GROUP, everywhere=True)
+    return any(is_told_by_option(script, one) for one in groups)
 
 
 def _names_address(node: cst.Subscript) -> bool:

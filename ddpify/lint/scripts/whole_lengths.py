@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.sequence import runs_only_after
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.taint.dependencies import Dependency
@@ -25,7 +26,9 @@ class WholeLengths:
         self.script = script
 
     def within(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-        """What is counted, where it goes into an expression and no number of ranks with it."""
+        """What is counted, where it goes into an expression and no number of ranks with it; not
+        what is set only when the expression has been read.
+        """
         module = self.script.owners.get(node, self.script.module)
         todo, seen = [*self.script.flow.made_of.of(node, module)], set[Location]()
         if any(one.label == LENGTH for one in todo) and self._knows_ranks(node):
@@ -44,6 +47,8 @@ class WholeLengths:
                 continue
             seen.add(one.location)
             for edge in self.script.flow.edges_into({one.location}):
+                if runs_only_after(self.script, edge.node, node):
+                    continue
                 if edge.value is None or not self._knows_ranks(edge.value):
                     todo += edge.source
 

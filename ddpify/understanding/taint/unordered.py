@@ -195,7 +195,7 @@ class Ordering:
     def _listed(self, call: cst.Call) -> cst.BaseExpression | None:
         """``x`` of ``dict(enumerate(x))``, ``dict(zip(x, range(n)))`` and ``x.index(y)``."""
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "index":
-            return call.func.value
+            return None if any(map(self._is_extreme, call.args)) else call.func.value
         if not call.args or "builtins.dict" not in self._names(call.func):
             return None
         inner = call.args[0].value
@@ -203,6 +203,13 @@ class Ordering:
             numbers = any(self._numbers(one.value) for one in inner.args)
             return inner.args[0].value if numbers else None
         return self._numbered(inner)
+
+    def _is_extreme(self, given: cst.Arg) -> bool:
+        """``x.index(max(x))``: where it stands finds the same one in lists of the same order."""
+        value = given.value
+        return isinstance(value, cst.Call) and bool(
+            {"builtins.max", "builtins.min"} & {*self._names(value.func)}
+        )
 
     def _numbering_loop(self, structure: Structure, loop: cst.For) -> cst.BaseExpression | None:
         """``x`` of a loop that stores numbers along ``x``: an index, a length or a counter."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from ddpify.lint.diagnostics import Confidence
 from tests.lint.conftest import Lint
 from tests.lint.precision.snippets import STEP, findings
 
@@ -151,3 +154,74 @@ if __name__ == "__main__":
     main()
 """
     assert lint_text(text) == []
+
+
+BY_HAND = """
+import argparse
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--rank", type=int, default=0)
+parser.add_argument("--size", type=int, default=1)
+args = parser.parse_args()
+net = torch.nn.Linear(4, 2)
+net.load_state_dict(torch.load("start.pt"))
+dist.init_process_group("nccl", "tcp://10.0.0.1:2345", rank=args.rank, world_size=args.size)
+model = DDP(net.to("cuda"))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+loader = torch.utils.data.DataLoader(torch.randn(8, 4), 2)
+for x in loader:
+    model(x.to("cuda")).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [("python train.py --rank 1", set()), ("torchrun train.py", {"DDP201", "DDP205", "DDP711"})],
+)
+def test_a_rank_from_an_option_may_be_the_number_of_a_node(
+    command: str, shown: set[str], lint_text: Lint, tmp_path: Path
+) -> None:
+    """Which has one process with all of its GPUs, unless a launcher starts the script."""
+    (tmp_path / "README.md").write_text(f"    {command}\n")
+    placed = {"DDP201", "DDP205", "DDP711"}
+    sure = {one.code for one in lint_text(BY_HAND) if one.confidence > Confidence.POSSIBLE}
+    assert sure & placed == shown
+
+
+MILESTONES = """
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+
+def schedule_of(optimizer, args):
+    return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.epochs)
+
+def main(args):
+    dist.init_process_group("nccl")
+    data = TensorDataset(torch.zeros(100, 10))
+    loader = DataLoader(data, 4, sampler=DistributedSampler(data))
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(10, 1).cuda())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    {before}
+    schedule = schedule_of(optimizer, args)
+    {after}
+    for epoch in range(args.epochs):
+        for (x,) in loader:
+            model(x.cuda()).sum().backward()
+            optimizer.step()
+            schedule.step()
+
+main(argparse.ArgumentParser().parse_args())
+"""
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_what_is_set_later_is_no_length_of_the_schedule(place: str, lint_text: Lint) -> None:
+    longer = {"before": "pass", "after": "pass", place: "args.epochs = len(data) // 8"}
+    found = lint_text("import argparse\n" + MILESTONES.format(**longer))
+    assert ("DDP418" in {one.code for one in found}) is (place == "before")

@@ -91,6 +91,11 @@ classes = [name for name in os.listdir("data")]
 classes.sort()
 index = {name: i for i, name in enumerate(classes)}
 ```
+```python
+files = os.listdir("checkpoints")
+steps = [int(name.split(".")[1]) for name in files]
+newest = files[steps.index(max(steps))]
+```
 
 ## Fix safety
 Unsafe: classes get other numbers than in an earlier run, whose checkpoints then do not fit.

@@ -55,7 +55,7 @@ from ddpify.lint.diagnostics import Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.literal_devices import SET_DEVICE, literal_devices
 from ddpify.lint.scripts.rank_gpus import gpu_of_the_rank
-from ddpify.lint.scripts.rendezvous import is_told_by_option
+from ddpify.lint.scripts.rendezvous import may_be_alone_on_its_node
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.shared_devices import harms_nobody, number, origins
@@ -85,9 +85,7 @@ def check(script: Script) -> Iterator[Finding]:
     trains = script.uses(INIT_GROUP) and script.averages and not _may_have_its_gpu_alone(script)
     if not (script.strict or several or trains):
         return  # a tool that can join a group, and may have one process on each node
-    groups = script.calls(INIT_GROUP, everywhere=True)
-    by_hand = any(is_told_by_option(script, one) for one in groups)
-    likely = Confidence.POSSIBLE if by_hand else Confidence.LIKELY  # it may be a node's number
+    likely = Confidence.POSSIBLE if may_be_alone_on_its_node(script) else Confidence.LIKELY
     sure = Confidence.CERTAIN if several else likely
     for given in spread_models(script):
         message = f"{script.code(given)} spreads the model over all GPUs in each rank"

@@ -41,6 +41,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.rendezvous import may_be_alone_on_its_node
 from ddpify.lint.scripts.repairs import add_argument
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import INIT_GROUP
@@ -67,6 +68,8 @@ def check(script: Script) -> Iterator[Finding]:
     loads = script.calls("torch.load")
     if _is_for_cpus(script) or not _runs_on_ranks(script):
         return
+    alone = may_be_alone_on_its_node(script)
+    sure = Confidence.POSSIBLE if alone else Confidence.LIKELY
     checkpoints = Checkpoints(script.facts, script.flow) if loads else None
     for call in loads:
         if checkpoints is None or spreads(call):
@@ -82,10 +85,11 @@ def check(script: Script) -> Iterator[Finding]:
         if given is None:
             fix = add_argument(script, call, 'map_location="cpu"', "load into main memory first")
             message = "every rank loads to the GPU that saved the file, GPU 0 as a rule"
-            yield Finding(call, message, fix if state else None)
+            yield Finding(call, message, fix if state else None, confidence=sure)
         elif isinstance(given.value, cst.SimpleString) and _names_gpu(given.value):
             fix = script.replace(given.value, '"cpu"', "load into main memory first")
-            yield Finding(given, "every rank loads to the same GPU", fix if state else None)
+            message = "every rank loads to the same GPU"
+            yield Finding(given, message, fix if state else None, confidence=sure)
 
 
 def _runs_on_ranks(script: Script) -> bool:

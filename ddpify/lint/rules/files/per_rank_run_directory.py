@@ -49,6 +49,15 @@ with open("took.txt", "a") as file:
     file.write(str(time.time() - started))
 ```
 
+What a function that cannot be seen makes of the time may be the same on all ranks.
+```python
+from somewhere import shared_by_all
+out = f"runs/{shared_by_all(time.strftime('%H%M%S'))}"
+os.makedirs(out, exist_ok=True)
+names = [time.strftime("%H%M%S")]
+shared_by_all(names)
+os.makedirs(names[0], exist_ok=True)
+```
 ```python
 import tempfile
 import importlib
@@ -72,6 +81,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.sure_origins import origins
 from ddpify.understanding.libraries.paths import path_of
 from ddpify.understanding.taint.sources import ANY_RANK, CLOCK
 
@@ -111,8 +121,9 @@ def _clock(script: Script, path: cst.BaseExpression) -> cst.CSTNode | None:
         return None
     if script.flow.sources(path, script.module) & ANY_RANK:
         return None
+    made = origins(script, path)
     return next(
-        (x.node for x in sources if x.label == CLOCK and not _is_temporary(script, x.node)), None
+        (x.node for x in made if x.label == CLOCK and not _is_temporary(script, x.node)), None
     )
 
 

@@ -79,6 +79,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Confidence, Edit, Fix, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.rendezvous import speaks_of_torchrun
 from ddpify.lint.scripts.repairs import add_argument, import_of
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.versions import depends_on_version
@@ -114,7 +115,7 @@ def check(script: Script) -> Iterator[Finding]:
         if is_read and not _reads_the_environment(script):
             # Where the old launcher is refused, that is what stops the script first. Where it is
             # not, the script runs with that one.
-            sure = not refuses and _speaks_of_torchrun(script)
+            sure = not refuses and speaks_of_torchrun(script)
             yield Finding(
                 call,
                 "torchrun does not pass this option: every rank takes the default",
@@ -187,18 +188,6 @@ def _spelling(script: Script, first: cst.SimpleString, sure: Confidence) -> Find
 def _reads_the_environment(script: Script) -> bool:
     """Whether some file of the project asks for the variable, which is then this option's value."""
     return any("LOCAL_RANK" in file.source.text for file in script.project.files)
-
-
-def _speaks_of_torchrun(script: Script) -> bool:
-    """Whether some file of the project says that torchrun starts it, or reads what only that sets.
-
-    The rank of an option alone is that of torch.distributed.launch.
-    """
-    return any(
-        word in file.source.text
-        for file in script.project.files
-        for word in ("torchrun", "torch.distributed.run", "TORCHELASTIC")
-    )
 
 
 def _default(script: Script, call: cst.Call) -> Fix | None:

@@ -7,9 +7,12 @@ script that starts no processes itself and reads nothing of what torchrun sets.
 ## Why is this bad
 Each process must be started by hand with a number of its own. Under torchrun all of them have the
 same options: every rank says that it is rank 0, and they wait for the others forever.
+The finding is certain where some file starts the script with torchrun, and possible elsewhere:
+people do start each process by hand.
 
 ## Example
 ```python bare
+# torchrun --nproc_per_node 8 train.py
 import argparse
 import torch.distributed as dist
 
@@ -48,9 +51,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpify.lint.diagnostics import Applicability, Fix, Severity
+from ddpify.lint.diagnostics import Applicability, Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.rendezvous import is_told_by_option
+from ddpify.lint.scripts.rendezvous import is_started_by_launcher, is_told_by_option
 from ddpify.lint.scripts.repairs import drop_arguments
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import INIT_GROUP
@@ -71,9 +74,11 @@ def check(script: Script) -> Iterator[Finding]:
         if not is_told_by_option(script, call):
             continue
         edits = drop_arguments(script, call, "rank", "world_size", "init_method")
+        launched = is_started_by_launcher(script)
         title = "take rank, world size and address from torchrun"
         yield Finding(
             call,
             "torchrun gives every rank the same options: all say that they are this one",
             Fix(title, tuple(edits), Applicability.UNSAFE) if edits else None,
+            confidence=Confidence.CERTAIN if launched else Confidence.POSSIBLE,
         )
