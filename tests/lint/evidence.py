@@ -566,7 +566,7 @@ Trainer().epoch()
 import argparse
 import torch.distributed as dist
 
-print("set CUDA_VISIBLE_DEVICES and RANK")
+print("torchrun sets CUDA_VISIBLE_DEVICES and RANK")
 parser = argparse.ArgumentParser()
 parser.add_argument("--rank", type=int, default=0)
 args = parser.parse_args()

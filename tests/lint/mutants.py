@@ -522,7 +522,7 @@ LAUNCH = [
         F,
         (
             SETUP,
-            "    parser = argparse.ArgumentParser()\n"
+            "    parser = argparse.ArgumentParser()  # torchrun --nproc_per_node 8 train.py\n"
             '    parser.add_argument("--number", type=int, default=0)\n'
             "    options = parser.parse_args()\n"
             '    dist.init_process_group("nccl", rank=options.number, world_size=8)\n'
