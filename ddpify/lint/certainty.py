@@ -39,7 +39,8 @@ _BY_RANK = frozenset(
 )
 _OF_THE_GROUP = frozenset(
     "hard-coded-device load-without-map-location missing-distributed-sampler unreduced-metric"
-    " write-on-all-ranks".split()
+    " write-on-all-ranks makedirs-race per-rank-run-directory logger-on-all-ranks"
+    " download-on-all-ranks".split()
 )
 # A script whose options decide whether it is distributed may well be run so.
 _WHEREVER_WRAPPED = frozenset(

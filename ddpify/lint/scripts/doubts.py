@@ -10,7 +10,7 @@ from ddpify.lint.scripts.control import MAY_BE_RANK, Control
 from ddpify.lint.scripts.one_process import is_kept_to_one_process, runs_alone
 from ddpify.lint.scripts.set_by_rank import is_for_the_others, is_set_by_rank
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import code_of, spreads
 from ddpify.understanding.taint.call_graph import called, passed
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.values import Bound, Method
@@ -59,7 +59,9 @@ def may_be_guarded(
 def _says_no(
     control: Control, node: cst.CSTNode, function: cst.FunctionDef, call: cst.CSTNode
 ) -> bool:
-    """``save(model, is_best=False)``, for what stands under ``if is_best:`` in the function."""
+    """``save(model, is_best=False)``, for what stands under ``if is_best:`` in the function; also
+    where a call leaves out what is False or None then.
+    """
     asked = {
         guard.test.value: guard.positive
         for guard in control.guards(node)
@@ -68,15 +70,36 @@ def _says_no(
     if not asked or not isinstance(call, cst.Call):
         return False
     bound = any(isinstance(one, Bound) for one in control.script.value(call.func).atoms)
-    return any(
-        isinstance(given.value, cst.Name)
-        and given.value.value in ("True", "False")
-        and (given.value.value == "True") is not asked[name]
+    told = {
+        name: given.value
         for one in called(control.script.facts, call)
         if one.node is function
         for given, name in passed(one, int(bound), call)
-        if name in asked
+    }
+    if not spreads(call):
+        told = {**_defaults(function), **told}
+    return any(
+        isinstance(value, cst.Name)
+        and value.value in ("True", "False", "None")
+        and (value.value == "True") is not asked[name]
+        for name, value in told.items()
+        if name in asked and not _is_set_again(control, function, name)
     )
+
+
+def _is_set_again(control: Control, function: cst.FunctionDef, name: str) -> bool:
+    """``path = path or "out.csv"``, in the function that has the parameter."""
+    return any(
+        isinstance(edge.node, (cst.Assign, cst.AnnAssign, cst.AugAssign))
+        for edge in control.script.flow.edges_into({("name", function, name)})
+    )
+
+
+def _defaults(function: cst.FunctionDef) -> dict[str, cst.BaseExpression]:
+    """What the parameters of a function are where a call leaves them out."""
+    given = function.params
+    named = (*given.posonly_params, *given.params, *given.kwonly_params)
+    return {one.name.value: one.default for one in named if one.default is not None}
 
 
 def _may_depend_on_rank(control: Control, test: cst.BaseExpression) -> bool:

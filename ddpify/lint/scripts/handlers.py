@@ -26,10 +26,10 @@ def catches(handler: cst.ExceptHandler) -> bool:
 
 
 def stops(script: Script, attempt: cst.Try, handler: cst.ExceptHandler) -> bool:
-    """Whether the handler raises, ends the process or leaves the training on every path, or agrees
-    with the others.
+    """Whether the handler raises, ends the process or leaves the training on every path, agrees
+    with the others, or makes the step itself.
     """
-    if script.collectives(handler.body):
+    if script.collectives(handler.body) or script.trains(handler.body):
         return True
     on = (cst.Continue,) if script.structure.loops(attempt) else (cst.Continue, cst.Return)
     goes_on = any(isinstance(one, on) for one in walk(handler.body))

@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.syntax import argument
-from ddpify.understanding.taint.sources import ANY_RANK, TOLD
+from ddpify.understanding.taint.sources import ANY_RANK, LOCAL_RANK, RANK, TOLD
 from ddpify.understanding.texts import is_launched
 
 if TYPE_CHECKING:
@@ -18,9 +18,28 @@ _HERE = ("localhost", "127.0.0.1")
 
 
 def meets_on_one_node(script: Script) -> bool:
-    """Whether the script itself says that the ranks meet on their own machine, so that all of them
-    are there: ``os.environ["MASTER_ADDR"] = "localhost"``, ``tcp://127.0.0.1:...``.
-    """
+    """Whether the script itself says that all ranks are on one machine."""
+    return _meets_here(script) or _asserts_one_node(script)
+
+
+def _asserts_one_node(script: Script) -> bool:
+    """``assert local_rank == dist.get_rank()``."""
+    return any(
+        isinstance(one.test, cst.Comparison)
+        and isinstance(one.test.comparisons[0].operator, cst.Equal)
+        and {LOCAL_RANK, RANK}
+        == {
+            label
+            for side in (one.test.left, one.test.comparisons[0].comparator)
+            for label in script.labels(side) & {LOCAL_RANK, RANK}
+        }
+        for structure in script.structures.values()
+        for one in structure.all(cst.Assert)
+    )
+
+
+def _meets_here(script: Script) -> bool:
+    """``os.environ["MASTER_ADDR"] = "localhost"``, ``tcp://127.0.0.1:...``."""
     groups = script.calls(INIT_GROUP, everywhere=True)
     methods = [argument(call, "init_method", 1) for call in groups]
     given = [one for one in methods if one is not None]

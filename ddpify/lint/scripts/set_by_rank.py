@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 import libcst as cst
 
 from ddpify.lint.scripts.control import Control
+from ddpify.understanding.libraries.distributed import REDUCING
 from ddpify.understanding.libraries.object_kinds import BARS
 from ddpify.understanding.structure import Guard, walk
 from ddpify.understanding.syntax import code_of
@@ -109,7 +110,9 @@ class _SetByRank:
 
     def holds(self, node: cst.BaseExpression) -> bool:
         return any(
-            location in self._locations and not self._is_set_later(location, one)
+            location in self._locations
+            and not self._is_set_later(location, one)
+            and not self._is_agreed_on(location, one)
             for one in walk(node)
             if isinstance(one, (cst.Name, cst.Attribute))
             for location in self.control.locations(one)
@@ -122,7 +125,30 @@ class _SetByRank:
         for edge in self.flow.edges:
             if self.control.script.owners.get(edge.node) is not None and self._is_of_some(edge):
                 found |= set(edge.targets)
-        return self.flow.derived(found)
+        return self.flow.derived(found, without=self._takes_agreed)
+
+    def _takes_agreed(self, edge: FlowEdge) -> bool:
+        """Whether a move takes what a collective has made the same on all ranks."""
+        return any(
+            one.location is not None and self._is_agreed_on(one.location, edge.node)
+            for one in edge.source
+        )
+
+    def _is_agreed_on(self, location: Location, use: cst.CSTNode) -> bool:
+        """Whether a collective gets a value above its use: ``broadcast(stop, 0)``."""
+        if location not in self.flow.sanitized:
+            return False
+        order = self.control.script.structure_of(use).order
+        return any(
+            order.get(call, order[use]) < order[use]
+            and location in self.flow.locations(given.value, self.control.script.owners[call])
+            for call in self._collectives
+            for given in call.args
+        )
+
+    @cached_property
+    def _collectives(self) -> list[cst.Call]:
+        return self.control.script.calls(*REDUCING, everywhere=True)
 
     def _is_of_some(self, edge: FlowEdge) -> bool:
         """Whether only some ranks make an assignment, or make it from something else."""

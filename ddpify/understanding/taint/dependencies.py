@@ -128,9 +128,12 @@ class Dependencies:
             yield from self._call(node, module, pure)
         elif isinstance(node, (cst.Lambda, cst.FunctionDef)) or _is_alike(node):
             return
-        elif isinstance(node, cst.FormattedString) or _asks_for_ranks(node):
+        elif isinstance(node, cst.FormattedString):
             for child in children(node):
                 yield from self._depend(child, module, False)
+        elif _asks_for_ranks(node):
+            made = (one for child in children(node) for one in self._depend(child, module, False))
+            yield from (one for one in made if one.label not in sources.ANY_RANK)
         elif isinstance(node, cst.Subscript):
             yield from self._subscript(node, module, pure)
         elif self._is_local_rank(node, module):

@@ -44,6 +44,8 @@ from ddpify.understanding.values import Instance
 Entries = dict[str | None, set[str]]  # labels of a collection's entries; None for any of them
 _OF_A_PROCESS = frozenset({LOCAL_RANK, SPAWNED})
 _PARTS = frozenset({LOCAL, TOTAL, *TAKEN})
+# What is the same on all ranks when a collective has had it, whatever it was made of.
+_AGREED = _PARTS | ANY_RANK | {CLOCK}
 _TOTALS = {LOCAL: TOTAL, GIVEN[LOCAL]: GIVEN[TOTAL]}
 
 
@@ -104,7 +106,7 @@ class Flow:
         for one in self.made_of.of(node, module):
             labels = self._carried(one)
             if self._is_sanitized(one) or self._has_reduced_entries(one):
-                labels = labels - {*_PARTS, CLOCK}
+                labels = labels - _AGREED
             found |= labels - _PARTS if self._objects.cleans(one, asked=True) else labels
         return {TAKEN.get(label, label) for label in found}
 
@@ -307,7 +309,7 @@ class Flow:
     ) -> set[str]:
         """What of a move's labels its target, or the entry of it under a key, takes."""
         if location in self.sanitized or key in self._reduced_entries.get(location, ()):
-            labels = labels - _PARTS
+            labels = labels - _AGREED
         if location in self._global_ranks and labels & _OF_A_PROCESS:
             labels = labels - _OF_A_PROCESS | {RANK}
         if edge.passes:

@@ -52,6 +52,18 @@ settings = read(given)
 if dist.is_initialized() and not settings["infer"]["enabled"]:
     dist.barrier()
 """,
+    "what rank 0 has told all ranks": """
+wanted = torch.tensor([1 if (rank == 0 and os.path.exists("stop")) else 0], device=device)
+dist.broadcast(wanted, src=0)
+stops = wanted.item() == 1
+if stops:
+    dist.barrier()
+""",
+    "whether there are ranks, by the number of this one": """
+several = int(os.environ.get("RANK", -1)) != -1
+if several:
+    dist.barrier()
+""",
     "a rank that ends all with an error": """
 import sys
 if rank == 0 and epochs > 100:

@@ -225,3 +225,55 @@ def test_what_is_set_later_is_no_length_of_the_schedule(place: str, lint_text: L
     longer = {"before": "pass", "after": "pass", place: "args.epochs = len(data) // 8"}
     found = lint_text("import argparse\n" + MILESTONES.format(**longer))
     assert ("DDP418" in {one.code for one in found}) is (place == "before")
+
+
+ASSERTED = """
+{asserted}
+mine = DataLoader(dataset, 4, sampler=DistributedSampler(dataset, world_size, local_rank))
+for x, y in mine:
+    criterion(model(x.to(device)), y.to(device)).backward()
+    optimizer.step()
+if local_rank == 0:
+    torch.save(net.state_dict(), path)
+"""
+
+
+@pytest.mark.parametrize(
+    ("asserted", "codes"),
+    [("assert local_rank == dist.get_rank()", set()), ("", {"DDP104", "DDP502"})],
+)
+def test_a_script_may_assert_that_there_is_one_node(
+    asserted: str, codes: set[str], lint_text: Lint
+) -> None:
+    found = {one.code for one in findings(lint_text, ASSERTED.format(asserted=asserted))}
+    assert found & {"DDP104", "DDP502"} == codes
+
+
+RESTATED = """
+def launched():
+    return int(os.environ["RANK"]), os.environ["MASTER_ADDR"]
+
+def tell(number, address):
+    os.environ["RANK"] = str(number)
+    os.environ["MASTER_ADDR"] = {address}
+
+number, address = launched()
+if {other}:
+    tell(number, address)
+"""
+
+
+@pytest.mark.parametrize(
+    ("address", "other", "codes"),
+    [
+        ("address", "torch.__version__ == 'another framework'", set()),
+        ('"10.0.0.1"', "True", {"DDP701"}),
+    ],
+)
+def test_what_is_told_again_overrides_nothing(
+    address: str, other: str, codes: set[str], lint_text: Lint
+) -> None:
+    text = RESTATED.format(address=address, other=other)
+    if other == "True":
+        text = text.replace("if True:\n    tell", "tell")
+    assert {one.code for one in findings(lint_text, text)} == codes

@@ -11,6 +11,19 @@ from tests.lint.precision.snippets import RENDEZVOUS, STARTS, STEP, findings
 from tests.lint.setups import SETUPS
 
 RIGHT = {
+    "an empty file, to lock": """
+from pathlib import Path
+Path("checkpoints.lock").touch(exist_ok=True)
+""",
+    "a file that no call asks for": """
+def lines(table=None):
+    if table:
+        with open(table, "w") as file:
+            json.dump([1], file)
+    return [1]
+
+print(len(lines()))
+""",
     "a folder that the system makes": """
 os.system("mkdir -p ./checkpoints")
 """,

@@ -43,6 +43,7 @@ from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.datasets import samplers
 from ddpify.lint.scripts.group_state import is_joined
+from ddpify.lint.scripts.rendezvous import meets_on_one_node
 from ddpify.lint.scripts.repairs import drop_argument, spelled
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import SAMPLER, splits
@@ -60,6 +61,7 @@ from ddpify.understanding.taint.sources import LOCAL_RANK, RANK, SPAWNED, WORLD
 )
 def check(script: Script) -> Iterator[Finding]:
     """Samplers with a local rank, a node's number of GPUs, or a literal rank."""
+    one_node = not script.strict and meets_on_one_node(script)
     for call in script.calls(SAMPLER, "torch.utils.data.DistributedSampler"):
         ranks = argument(call, "rank", 2)
         if ranks is not None and isinstance(ranks.value, cst.Integer):
@@ -70,6 +72,7 @@ def check(script: Script) -> Iterator[Finding]:
         for one in (argument(call, "num_replicas", 1), ranks):
             if (
                 one is None
+                or one_node
                 or (script.control.spawned and not script.flow.numbers_nodes_apart)
                 or not any(map(splits, script.instances(call)))
             ):

@@ -78,7 +78,7 @@ _KINDS = ("save", "write")
 _NO_WRITES = frozenset(
     {
         "os.remove", "os.unlink", "os.rmdir", "shutil.rmtree", "os.removedirs", "unlink", "rmdir",
-        "sqlite3.connect", "shelve.open",
+        "sqlite3.connect", "shelve.open", "touch",
     }
 )  # fmt: skip
 

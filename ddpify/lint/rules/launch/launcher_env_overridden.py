@@ -51,8 +51,10 @@ from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.side_effects import environment_key
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, dotted
+from ddpify.understanding.taint.sources import LOCAL_RANK, RANK, WORLD
 
 _VARIABLES = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK")
+_LABELS = {"RANK": RANK, "LOCAL_RANK": LOCAL_RANK, "WORLD_SIZE": WORLD}
 _LOCAL_RANK = ('os.environ["LOCAL_RANK"]', "os.environ['LOCAL_RANK']")
 
 
@@ -71,8 +73,9 @@ def check(script: Script) -> Iterator[Finding]:
         name = environment_key(script.facts, assign.targets[0].target)
         if (
             name not in _VARIABLES
-            or script.control.guards(assign)
+            or _is_conditional(script, assign)
             or _of_other_launcher(script, assign)
+            or _restates(script, name, assign.value)
         ):
             continue
         fix = None
@@ -81,6 +84,25 @@ def check(script: Script) -> Iterator[Finding]:
             if code_of(assign.targets[0].target).startswith("os.environ["):
                 fix = script.replace(assign, text, "keep what the launcher says")
         yield Finding(assign, f"this overwrites the {name} that torchrun sets", fix)
+
+
+def _is_conditional(
+    script: Script, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
+) -> bool:
+    """Whether a condition stands around a node, or around each call of its function."""
+    if script.control.guards(node):
+        return True
+    function = script.structure_of(node).function(node)
+    if function is None or function in seen:
+        return False
+    calls = script.control.callers(function)
+    return bool(calls) and all(_is_conditional(script, x.node, seen | {function}) for x in calls)
+
+
+def _restates(script: Script, name: str, value: cst.BaseExpression) -> bool:
+    """Whether a variable is set to what the script has read from it, or another launcher says."""
+    labels = script.flow.sources(value, script.owners.get(value, script.module))
+    return _LABELS.get(name) in labels
 
 
 def _of_other_launcher(script: Script, assign: cst.Assign) -> bool:

@@ -56,6 +56,17 @@ except KeyboardInterrupt:
     print("stopped")
 ```
 
+A handler that makes the backward pass itself.
+```python
+for x, y in loader:
+    loss = criterion(model(x), y)
+    try:
+        loss.backward()
+    except RuntimeError:
+        loss.mean().backward()
+    optimizer.step()
+```
+
 ## References
 https://docs.pytorch.org/docs/stable/elastic/errors.html
 """
