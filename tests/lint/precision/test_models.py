@@ -309,3 +309,26 @@ for x, y in loader:
     assert [text.splitlines()[one.span.line - 1] for one in found] == [
         "    return criterion(model.module.head(x), wanted)"
     ]
+
+
+CHOSEN = """
+class Dropping(nn.Module):
+    def __init__(self, share):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(10, 2), nn.Dropout(share))
+
+    def forward(self, x):
+        return self.layers(x)
+
+torch.manual_seed(0)
+chosen = Dropping(0.1) if path.startswith("a") else {other}
+model = DDP(chosen.to(device), device_ids=[local_rank])
+"""
+
+
+@pytest.mark.parametrize(("other", "shown"), [("Net()", False), ("Dropping(0.2)", True)])
+def test_one_of_several_models_may_have_no_dropout(
+    other: str, shown: bool, lint_text: Lint
+) -> None:
+    found = findings(lint_text, CHOSEN.format(other=other) + STEP)
+    assert ("DDP601" in {one.code for one in found}) is shown

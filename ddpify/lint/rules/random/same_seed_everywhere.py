@@ -136,7 +136,7 @@ def check(script: Script) -> Iterator[Finding]:
     if what is not None:
         text = f"all ranks have this seed: {what} is the same on each of them"
         anyway = any(runs_in_any_case(script.control, one) for one in own)
-        sure = Confidence.LIKELY if anyway else Confidence.POSSIBLE
+        sure = Confidence.LIKELY if anyway and _surely_draws(script) else Confidence.POSSIBLE
         yield Finding(own[0], text, confidence=sure)
 
 
@@ -177,8 +177,24 @@ def _is_given_elsewhere(script: Script, seed: cst.Call) -> bool:
 def _drawing(script: Script) -> str | None:
     """What the training draws for its samples; None where nothing is seen."""
     held = [model for wrap in script.wraps for model in wrap.held]
-    if any(_drops(layer) for model in held for layer in layers(model)):
+    if any(map(_has_dropout, held)):
         return "dropout"
+    return _drawing_in_code(script)
+
+
+def _surely_draws(script: Script) -> bool:
+    """Whether something is drawn whichever of several models is wrapped, by a name."""
+    wrapped = [wrap.held for wrap in script.wraps]
+    one_drops = any(held and all(map(_has_dropout, held)) for held in wrapped)
+    return one_drops or _drawing_in_code(script) is not None
+
+
+def _has_dropout(model: Instance) -> bool:
+    return any(map(_drops, layers(model)))
+
+
+def _drawing_in_code(script: Script) -> str | None:
+    """What functions draw in the training's loops, or transforms for its samples."""
     for node in script.facts.backwards:
         loops = script.structure_of(node).loops(node)
         for one in script.reached(loops[0]) if loops else ():
