@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 _NAMES = re.compile(
@@ -26,6 +26,7 @@ _OLD_CUDA = re.compile(r"\bcudatoolkit\s*=|\bcudatoolkit\b(?=.*-c pytorch)")
 
 _OLD_LAUNCHER = "torch.distributed.launch"
 _USES_ENVIRONMENT = re.compile(r"--use[-_]env\b")
+_ONE_NODE = re.compile(r"--nnodes[=\s]+1(?![\d:])|--standalone\b")
 _LAUNCHERS = re.compile(r"torch\.distributed\.launch\b|torch\.distributed\.run\b|\btorchrun\b")
 
 
@@ -72,19 +73,26 @@ def is_passed_no_rank(script: Path, texts: Mapping[Path, str]) -> bool:
     """
     passes = {
         launcher == _OLD_LAUNCHER and not _USES_ENVIRONMENT.search(command)
-        for launcher, command in _launches(script, texts)
+        for launcher, command in _launches([script], texts)
     }
     return passes == {False}
 
 
-def is_launched(script: Path, texts: Mapping[Path, str]) -> bool:
-    """Whether some command starts this script with a launcher, which tells each rank its number."""
-    return any(True for _ in _launches(script, texts))
+def is_launched(scripts: Collection[Path], texts: Mapping[Path, str]) -> bool:
+    """Whether some command starts one of these with a launcher, which tells ranks their numbers."""
+    return any(True for _ in _launches(scripts, texts))
 
 
-def _launches(script: Path, texts: Mapping[Path, str]) -> Iterator[tuple[str, str]]:
-    """The launchers that commands start this script with, and the commands."""
-    name = re.compile(rf"(?<![\w.-]){re.escape(script.name)}\b")
+def is_kept_to_one_node(scripts: Collection[Path], texts: Mapping[Path, str]) -> bool:
+    """Whether commands start one of these with a launcher, and all of them ask for one node."""
+    asked = [bool(_ONE_NODE.search(command)) for _, command in _launches(scripts, texts)]
+    return bool(asked) and all(asked)
+
+
+def _launches(scripts: Collection[Path], texts: Mapping[Path, str]) -> Iterator[tuple[str, str]]:
+    """The launchers that commands start one of the scripts with, and the commands."""
+    stems = "|".join(re.escape(one.stem) for one in scripts)
+    name = re.compile(rf"(?<![\w.-])(?:{stems})\.py\b|-m\s+(?:\w+\.)*(?:{stems})(?!\S)")
     for text in texts.values():
         for command in re.sub(r"\\\r?\n", " ", text).splitlines():
             for launcher in _LAUNCHERS.findall(command):

@@ -67,3 +67,21 @@ def test_the_spelling_of_the_old_launcher(lint_text: Lint, tmp_path: Path) -> No
     assert _confidence(lint_text) == [Confidence.CERTAIN]
     (tmp_path / "old.sh").write_text(launch.format("--use_env"))
     assert _confidence(lint_text) == [Confidence.POSSIBLE]
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("torchrun --nproc_per_node 4 train.py", True),
+        ("torchrun --nnodes 2 --nproc_per_node 4 train.py", True),
+        ("torchrun --nnodes=1 --nproc_per_node 4 train.py", False),
+        ("torchrun --standalone --nproc_per_node 4 -m train --epochs 3", False),
+    ],
+)
+def test_commands_may_ask_for_one_node(
+    command: str, found: bool, lint_text: Lint, tmp_path: Path
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "README.md").write_text(f"    {command}\n")
+    text = SETUPS["distributed"] + "other = DDP(Net().to(rank), device_ids=[rank])\n"
+    assert ("DDP203" in {one.code for one in lint_text(text)}) is found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -9,7 +10,7 @@ import libcst as cst
 from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.taint.sources import ANY_RANK, LOCAL_RANK, RANK, TOLD
-from ddpify.understanding.texts import is_launched
+from ddpify.understanding.texts import is_kept_to_one_node, is_launched
 
 if TYPE_CHECKING:
     from ddpify.lint.scripts.script import Script
@@ -18,8 +19,9 @@ _HERE = ("localhost", "127.0.0.1")
 
 
 def meets_on_one_node(script: Script) -> bool:
-    """Whether the script itself says that all ranks are on one machine."""
-    return _meets_here(script) or _asserts_one_node(script)
+    """Whether the script itself, or what starts it, says that all ranks are on one machine."""
+    told = is_kept_to_one_node(_paths(script), script.texts)
+    return told or _meets_here(script) or _asserts_one_node(script)
 
 
 def _asserts_one_node(script: Script) -> bool:
@@ -69,7 +71,11 @@ def is_told_by_option(script: Script, group: cst.Call) -> bool:
 
 def is_started_by_launcher(script: Script) -> bool:
     """Whether a file or a command of the project says that a launcher starts the script."""
-    return speaks_of_torchrun(script) or is_launched(script.module.path, script.texts)
+    return speaks_of_torchrun(script) or is_launched(_paths(script), script.texts)
+
+
+def _paths(script: Script) -> list[Path]:
+    return [file.path for file in script.project.files]
 
 
 def speaks_of_torchrun(script: Script) -> bool:
