@@ -17,6 +17,7 @@ from ddpify.lint.scripts.one_process import concerns_no_rank
 from ddpify.lint.scripts.positions import Positions
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.script_kinds import SINGLE
+from ddpify.lint.scripts.shadowed import usable
 from ddpify.lint.unfinished import Unfinished
 from ddpify.understanding.libraries.frameworks import frameworks_of
 from ddpify.understanding.project import ModuleFile
@@ -137,6 +138,6 @@ def _diagnostic(rule: Rule, script: Script, path: str, finding: Finding) -> Diag
         rule.severity,
         confidence_of(script, rule, finding),
         single=script.kind == SINGLE and rule.group in OF_RANKS,
-        fix=finding.fix,
+        fix=usable(script, finding.fix),
         about=(str(about.module.path.resolve()), about.line) if about is not None else None,
     )

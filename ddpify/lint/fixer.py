@@ -42,12 +42,14 @@ def _overlap(one: Edit, other: Edit) -> bool:
 def fix_until_stable(
     text: str, check: Check, *, unsafe: bool, compiles: Callable[[str], bool]
 ) -> tuple[str, int]:
-    """Fix, lint again, and so on; a round that would break the syntax is not kept."""
+    """Fix, lint again, and so on; what would break the syntax is left out."""
     least = Applicability.UNSAFE if unsafe else Applicability.SAFE
     total = 0
     for _ in range(_MOST_ROUNDS):
         fixes = [d.fix for d in check(text) if d.fix and d.fix.applicability >= least]
         fixed, count = apply(text, fixes)
+        if not compiles(fixed):
+            fixed, count = apply(text, [one for one in fixes if compiles(apply(text, [one])[0])])
         if not count or fixed == text or not compiles(fixed):
             break
         text, total = fixed, total + count

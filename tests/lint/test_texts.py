@@ -83,5 +83,9 @@ def test_commands_may_ask_for_one_node(
 ) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "README.md").write_text(f"    {command}\n")
-    text = SETUPS["distributed"] + "other = DDP(Net().to(rank), device_ids=[rank])\n"
-    assert ("DDP203" in {one.code for one in lint_text(text)}) is found
+    text = SETUPS["distributed"] + (
+        "other = DDP(Net().to(rank), device_ids=[rank])\n"
+        "kinds = {name: at for at, name in enumerate(os.listdir('data'))}\n"
+    )
+    by_node = {"DDP116", "DDP203"}
+    assert {one.code for one in lint_text(text)} & by_node == (by_node if found else set())

@@ -43,7 +43,7 @@ def _instead(script: Script, call: cst.Call, shuffle: cst.Arg, text: str) -> tup
     """Put the sampler in the place of ``shuffle=``; by position, shuffling is only turned off."""
     start, end = script.positions.offsets(shuffle if shuffle.keyword else shuffle.value)
     if shuffle.keyword is not None:
-        end = script.positions.offsets(shuffle.value)[1]
+        end = script.positions.offsets(shuffle)[1]
         return (Edit(start, end, text),)
     added = add_argument(script, call, text, _TITLE).edits
     return (Edit(start, end, "False"), *added)

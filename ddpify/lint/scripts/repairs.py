@@ -154,7 +154,7 @@ def add_argument(
         end = script.positions.offsets(call)[1] - 1
         return Fix(title, (Edit(end, end, code),), applicability)
     last = call.args[-1]
-    end = script.positions.offsets(last.value)[1]
+    end = script.positions.offsets(last)[1]
     if last.star == "**":  # what is named must stand before it
         start = script.positions.offsets(last)[0]
         return Fix(title, (Edit(start, start, f"{code}, "),), applicability)
@@ -168,7 +168,7 @@ def drop_argument(script: Reading, call: cst.Call, argument: cst.Arg) -> Edit:
     if position + 1 < len(call.args):
         return Edit(begin, script.positions.offsets(call.args[position + 1])[0], "")
     if position:
-        return Edit(script.positions.offsets(call.args[position - 1].value)[1], end, "")
+        return Edit(script.positions.offsets(call.args[position - 1])[1], end, "")
     return Edit(begin, end, "")
 
 
@@ -187,9 +187,9 @@ def drop_arguments(script: Reading, call: cst.Call, *names: str) -> list[Edit]:
             edits.append(_gap(script, call, last_kept, position))
         last_kept = position + 1
     if last_kept < len(call.args):
-        begin = call.args[last_kept - 1].value if last_kept else call.args[0]
+        begin = call.args[last_kept - 1] if last_kept else call.args[0]
         start, end = script.positions.offsets(begin)
-        stop = script.positions.offsets(call.args[-1].value)[1]
+        stop = script.positions.offsets(call.args[-1])[1]
         edits.append(Edit(end if last_kept else start, stop, ""))
     return edits
 

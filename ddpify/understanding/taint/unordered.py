@@ -38,11 +38,25 @@ Comprehension = (cst.ListComp, cst.DictComp, cst.GeneratorExp, cst.SetComp)
 
 
 class Ordering:
-    """What one project does along an order that is not fixed."""
+    """What one project does along an order that is not fixed; listings of folders on request
+    alone: processes of one machine see them in one order.
+    """
 
-    def __init__(self, facts: Facts, structures: dict[ModuleFile, Structure], flow: Flow) -> None:
+    def __init__(
+        self,
+        facts: Facts,
+        structures: dict[ModuleFile, Structure],
+        flow: Flow,
+        *,
+        listings: bool = True,
+    ) -> None:
         self.facts, self.structures, self.flow = facts, structures, flow
+        self._listings = listings
         self._known: dict[cst.CSTNode, bool] = {}
+
+    def on_one_machine(self) -> Ordering:
+        """The same of processes that see the same folders."""
+        return Ordering(self.facts, self.structures, self.flow, listings=False)
 
     # ------------------------------------------------------------------ collections
     def is_unordered(self, node: cst.CSTNode, module: ModuleFile, depth: int = _DEPTH) -> bool:
@@ -73,7 +87,7 @@ class Ordering:
         if any(name in _SETS for name in names):
             return not any(map(self._numbers, given))
         if any(name in _FOLDERS for name in names):
-            return True
+            return self._listings
         if any(name in _SAME_ORDER for name in names):
             return bool(given) and self.is_unordered(given[-1], module, depth)
         functions = list(called(self.facts, node))
@@ -89,7 +103,7 @@ class Ordering:
             return self.is_unordered(node.func.value, module, depth)
         held = self.facts.values.get(node.func.value, UNKNOWN).atoms
         paths = [a for a in held if isinstance(a, Instance) and a.type == PATH]
-        return name in _PATH_METHODS and bool(paths)
+        return name in _PATH_METHODS and bool(paths) and self._listings
 
     def _returns(self, function: Function, depth: int) -> bool:
         edges = self.flow.edges_into({("result", function.node)})

@@ -150,6 +150,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.rendezvous import meets_on_one_node
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.syntax import code_of
 
@@ -164,7 +165,10 @@ from ddpify.understanding.syntax import code_of
 )
 def check(script: Script) -> Iterator[Finding]:
     """Collections without an order of their own, where the order counts."""
-    for node in script.ordering.counted(script.module):
+    ordering = script.ordering
+    if not script.strict and meets_on_one_node(script):
+        ordering = ordering.on_one_machine()
+    for node in ordering.counted(script.module):
         # What the ranks are handed by the process that starts them has one order.
         if not script.control.rank_guards(node) and not script.control.is_only_before_spawning(
             node

@@ -93,7 +93,7 @@ def _arguments(script: Script, call: cst.Call, short: str) -> list[Edit] | None:
     edits = [Edit(opening, opening, '"cuda"' + ", " * bool(call.args))]
     positional = [one for one in call.args if one.keyword is None]
     for name, one in zip(_POSITIONS.get(short, ()), positional, strict=False):
-        start = script.positions.offsets(one.value)[0]
+        start = script.positions.offsets(one)[0]
         edits.append(Edit(start, start, f"{name}="))
     return edits
 
