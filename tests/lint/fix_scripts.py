@@ -136,6 +136,8 @@ PATTERNS = (
             _TRAINING + f"torch.save({_STATE}, 'a.pt')\n",
             _TRAINING + f"keep({_STATE}, f='a.pt')\n",
             _TRAINING + f"if os.environ.get('HOME'):\n    torch.save(obj={_STATE}, f='a.pt')\n",
+            f"def scaled(dist):\n    torch.save({_STATE}, 'a.pt')\n    return dist * 2\n\n"
+            "print(scaled(1))\n",
         ),
         (BEFORE, AFTER, HELPER, OTHERS),
     ),
@@ -145,6 +147,7 @@ PATTERNS = (
             "if not os.path.exists('runs'):\n    os.makedirs('runs')\n",
             "if not os.path.isdir('runs'):\n    os.mkdir('runs')\n",
             "os.makedirs('runs/deep')\n",
+            "os.makedirs(('runs' + '/deep'))\n",
             "os.makedirs(name='runs', mode=0o755)\n",
         ),
         (BEFORE, AFTER, HELPER),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ddpify.lint import fixer
-from ddpify.lint.diagnostics import Diagnostic
+from ddpify.lint.diagnostics import Diagnostic, Edit, Fix, Severity, Span
+from ddpify.records import replace
 from tests.lint.conftest import Lint
 
 HEAD = """
@@ -58,6 +59,7 @@ def test_a_fix_before_the_group_is_none(lint_text: Lint) -> None:
             'torch.amp.autocast("cuda", enabled=True, dtype=torch.bfloat16)',
         ),
         ("torch.cuda.amp.autocast(enabled=x)", 'torch.amp.autocast("cuda", enabled=x)'),
+        ("torch.cuda.amp.autocast((x))", 'torch.amp.autocast("cuda", enabled=(x))'),
         ("torch.cuda.amp.GradScaler(1024.0)", 'torch.amp.GradScaler("cuda", 1024.0)'),
         ("torch.cuda.amp.autocast(*x)", "torch.cuda.amp.autocast(*x)"),
     ],
@@ -98,6 +100,18 @@ def _unsafe(text: str, code: str, lint_text: Lint) -> str:
         return lint_text(source, select=(code,))
 
     return fixer.fix_until_stable(text, check, unsafe=True, compiles=lambda _: True)[0]
+
+
+def test_a_fix_that_breaks_the_syntax_keeps_no_other_away() -> None:
+    broken = Fix("breaks", (Edit(0, 1, "("),))
+    right = Fix("mends", (Edit(2, 3, "c"),))
+    one = Diagnostic("a.py", Span(1, 1, 1, 2), "DDP000", "some", "some", Severity.STYLE)
+
+    def check(text: str) -> list[Diagnostic]:
+        return [replace(one, fix=fix) for fix in (broken, right)] if text == "a b" else []
+
+    fixed = fixer.fix_until_stable("a b", check, unsafe=False, compiles=lambda x: "(" not in x)
+    assert fixed == ("a c", 1)
 
 
 def test_a_device_is_numbered_by_the_local_rank(lint_text: Lint) -> None:

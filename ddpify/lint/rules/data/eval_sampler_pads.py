@@ -117,8 +117,8 @@ def check(script: Script) -> Iterator[Finding]:
                 if not _is_cut(script, call):
                     yield Finding(
                         call,
-                        "the sampler repeats samples to make ranks equal: some of these are there"
-                        " twice",
+                        "unless the ranks divide the samples, the sampler repeats some: these are"
+                        " there twice",
                     )
 
 
