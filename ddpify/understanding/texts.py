@@ -34,7 +34,7 @@ def texts_around(script: Path) -> dict[Path, str]:
     """The documents, requirements and shell scripts of a project, by their paths.
 
     They are those in the script's folder and above it, up to the repository's root, and in folders
-    there that are called so.
+    there that are called so and have folders of their own.
     """
     found: dict[Path, str] = {}
     folder = script.resolve().parent
@@ -46,7 +46,9 @@ def texts_around(script: Path) -> dict[Path, str]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    places = (folder, *(folder / name for name in _FOLDERS if (folder / name).is_dir()))
+    named = [folder / name for name in _FOLDERS if (folder / name).is_dir()]
+    within = [one for place in named for one in sorted(place.iterdir()) if one.is_dir()]
+    places = (folder, *named, *within)
     held = (path for place in places for path in sorted(place.iterdir()))
     some = (path for path in held if _NAMES.match(path.name) and path.is_file())
     yield from (path for path, _ in zip(some, range(_MOST_FILES), strict=False))

@@ -130,13 +130,13 @@ def check(script: Script) -> Iterator[Finding]:
         return
     if any(_is_given_elsewhere(script, one) for one in seeds(script, "torch", "cuda")):
         return
-    what = _drawing(script)
+    what, surely = _drawing(script)
     if what not in (None, "dropout") and not script.calls(*SEEDS["torch"], everywhere=True):
         return  # the rest is drawn on the CPU as a rule, which CUDA's seeds leave alone
     if what is not None:
         text = f"all ranks have this seed: {what} is the same on each of them"
         anyway = any(runs_in_any_case(script.control, one) for one in own)
-        sure = Confidence.LIKELY if anyway and _surely_draws(script) else Confidence.POSSIBLE
+        sure = Confidence.LIKELY if anyway and surely else Confidence.POSSIBLE
         yield Finding(own[0], text, confidence=sure)
 
 
@@ -174,19 +174,17 @@ def _is_given_elsewhere(script: Script, seed: cst.Call) -> bool:
     return bool(names & read)
 
 
-def _drawing(script: Script) -> str | None:
-    """What the training draws for its samples; None where nothing is seen."""
-    held = [model for wrap in script.wraps for model in wrap.held]
-    if any(map(_has_dropout, held)):
-        return "dropout"
-    return _drawing_in_code(script)
-
-
-def _surely_draws(script: Script) -> bool:
-    """Whether something is drawn whichever of several models is wrapped, by a name."""
+def _drawing(script: Script) -> tuple[str | None, bool]:
+    """What the training draws for its samples, and whether it does so whichever of several models
+    is wrapped; None where nothing is seen.
+    """
     wrapped = [wrap.held for wrap in script.wraps]
-    one_drops = any(held and all(map(_has_dropout, held)) for held in wrapped)
-    return one_drops or _drawing_in_code(script) is not None
+    if any(held and all(map(_has_dropout, held)) for held in wrapped):
+        return "dropout", True
+    drawn = _drawing_in_code(script)
+    if drawn is None and any(_has_dropout(one) for held in wrapped for one in held):
+        return "dropout", False
+    return drawn, True
 
 
 def _has_dropout(model: Instance) -> bool:
