@@ -196,13 +196,19 @@ def _drawing_in_code(script: Script) -> str | None:
     for node in script.facts.backwards:
         loops = script.structure_of(node).loops(node)
         for one in script.reached(loops[0]) if loops else ():
-            if isinstance(one, cst.Call):
+            if isinstance(one, cst.Call) and not _is_made_once(script, one):
                 names = script.names(one.func)
                 if any(name.startswith(_FUNCTIONS) for name in names):
                     return "dropout"
                 if any(name.startswith("torch.") and draws(name) for name in names):
                     return f"what {script.code(one.func)}() draws"
     return _augmenting(script) if script.training_loaders else None
+
+
+def _is_made_once(script: Script, call: cst.Call) -> bool:
+    """Whether a draw is in an initialiser: it makes parameters, which ranks must share."""
+    function = script.structure_of(call).function(call)
+    return isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
 
 
 def _augmenting(script: Script) -> str | None:
