@@ -14,6 +14,7 @@ import libcst as cst
 from ddpify.errors import DdpifyError
 from ddpify.lines import Lines
 from ddpify.source import Source, read_source
+from ddpify.understanding import added_folders
 from ddpify.understanding.budget import Budget
 from ddpify.understanding.libraries.runtime_names import is_runtime, is_vendored
 from ddpify.understanding.marked_targets import IGNORED, is_mark
@@ -143,8 +144,9 @@ def is_left_out(path: Path, root: Path) -> bool:
 class Project:
     """Finds and reads local modules, each once, as Python would from the entries' folders.
 
-    With a ``folder``, the modules in it may be changed as the entries may; a module that the
-    scripts reach by changing ``sys.path`` is found in it where only one has its name.
+    With a ``folder``, the modules in it may be changed as the entries may. A module that the
+    scripts reach by changing ``sys.path`` is found where constants say, or else in the folder
+    where only one has its name.
     """
 
     def __init__(self, *entries: Source, folder: Path | None = None) -> None:
@@ -163,6 +165,9 @@ class Project:
         self._files: dict[str, ModuleFile | None] = {
             os.path.realpath(file.path): file for file in self.entries
         }
+        self._added: tuple[list[str], list[str]] = ([], [])  # before the roots, and behind them
+        for file in self.entries:
+            self._search_also(file)
 
     @property
     def files(self) -> list[ModuleFile]:
@@ -200,15 +205,34 @@ class Project:
             places = (self._find(root, name) for root in self._holding(name.partition(".")[0]))
             self._absolute[name] = next((found for found in places if found is not None), None)
         found = self._absolute[name]
-        if found is None and importer.changes_search:
+        if found is None and any(file.changes_search for file in self.files):
             return self._elsewhere(name)
         return found
 
     def _holding(self, name: str) -> list[str]:
         """The roots that have a module of a name: most names are a library's, which none has."""
         if name not in self._holders:
-            self._holders[name] = [x for x in map(str, self.roots) if self._holds(x, name)]
+            self._holders[name] = [x for x in self._searched() if self._holds(x, name)]
         return self._holders[name]
+
+    def _searched(self) -> list[str]:
+        """Where modules are looked for, with the folders that files add to ``sys.path``."""
+        roots = list(map(str, self.roots))
+        first, last = self._added
+        return list(dict.fromkeys([*first, *roots, *last]))
+
+    def _search_also(self, file: ModuleFile) -> None:
+        """Look for modules in the folders that a file adds, too; what was found stays so."""
+        if not file.changes_search:
+            return
+        started_in = [entry.folder for entry in self.entries]  # or in the project's folder
+        started_in += [str(self._root)] if self._root is not None else []
+        for known, folders in zip(self._added, added_folders.added(file), strict=True):
+            for folder in folders:
+                known += [os.path.realpath(os.path.join(start, folder)) for start in started_in]
+        self._holders.clear()
+        self._absolute = {name: one for name, one in self._absolute.items() if one is not None}
+        self._resolved = {name: one for name, one in self._resolved.items() if one is not None}
 
     def modules_in(self, package: str) -> list[str]:
         """The names of the local modules that a package holds, in order."""
@@ -273,7 +297,9 @@ class Project:
                 if is_vendored(source.text):
                     self._files[path] = None  # ddpify's own runtime, which is known as a library
                     return None
-                self._files[path] = self._module(source, name, editable=editable)
+                made = self._module(source, name, editable=editable)
+                self._files[path] = made
+                self._search_also(made)
             except DdpifyError as error:
                 self.unreadable.append(error)
                 self._files[path] = None  # as unknown as a library

@@ -400,3 +400,30 @@ def test_nodes_come_in_the_order_of_the_text() -> None:
     project = Project(source_from_bytes("\n".join(names).encode(), "train.py"))
     nodes = {node for node in project.entry.parents if isinstance(node, cst.Name)}
     assert [node.value for node in project.in_order(nodes)] == names
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        "sys.path.append('core')",
+        "sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../core'))",
+        "ROOT = Path(__file__).resolve().parents[1]\nsys.path.insert(0, str(ROOT / 'core'))",
+        "sys.path.append(str(Path(__file__).parent.parent.joinpath('core')))",
+        "def add(path):\n    sys.path.insert(0, path)\nadd(os.path.dirname(__file__) + '/../core')",
+    ],
+)
+def test_constant_folders_of_the_search_path_hold_for_all_modules(
+    tmp_path: Path, added: str
+) -> None:
+    for folder in ("tools", "core", "other/core"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "net.py").write_text("import head\n")
+        (tmp_path / folder / "head.py").write_text("width = 3\n")
+    (tmp_path / "tools" / "net.py").unlink()
+    (tmp_path / "tools" / "head.py").unlink()
+    (tmp_path / "tools" / "train.py").write_text(f"import sys\n{added}\nimport net\n")
+    project = Project(read_source(tmp_path / "tools" / "train.py"), folder=tmp_path)
+    net = project.resolve("net", project.entry)
+    assert net is not None and net.path == tmp_path / "core" / "net.py"
+    head = project.resolve("head", net)
+    assert head is not None and head.path == tmp_path / "core" / "head.py"
