@@ -20,6 +20,24 @@ def first_of_node(plan: Plan) -> str:
     return f"with {plan.options.alias}.local_main_first():"
 
 
+def on_each_node(plan: Plan, edits: Edits, site: Site) -> bool:
+    """Whether every way to a place leads through what the first rank of each node does first."""
+    seen: set[cst.CSTNode] = set()
+    todo = [site]
+    while todo:
+        structure, node = todo[-1].module.structure, todo.pop().node
+        if any(edits.blocks.get(one) == first_of_node(plan) for one in structure.up(node)):
+            continue
+        function = structure.function(node)
+        callers = plan.facts.callers.get(function, ()) if function is not None else ()
+        if not callers:
+            return False
+        if function not in seen:
+            seen.update([function] if function is not None else [])
+            todo += callers
+    return True
+
+
 def share(plan: Plan, edits: Edits, site: Site, text: str, rule: str) -> None:
     """Put ``broadcast(x)`` for ``x``, once."""
     function = f"{plan.options.alias}.broadcast"

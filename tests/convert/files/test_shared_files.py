@@ -193,6 +193,12 @@ DOWNLOADS = {
         f"def fetch():\n    {FETCH}\n\n\nif not os.path.exists('x.bin'):\n    fetch()\n",
         "if not os.path.exists('x.bin'):",
     ),
+    "and writes in a function": (
+        "def keep(raw):\n    with open('x.bin', 'wb') as f:\n        f.write(raw)\n\n\n"
+        "if not os.path.exists('x.bin'):\n"
+        "    keep(urllib.request.urlopen('https://x.org/x.bin').read())\n",
+        "if not os.path.exists('x.bin'):",
+    ),
     "unless it leaves before": (
         f"def fetch():\n    if os.path.exists('x.bin'):\n        return 'x.bin'\n    {FETCH}\n"
         "    return 'x.bin'\n\n\nname = fetch()\n",
@@ -206,7 +212,12 @@ def test_a_node_asks_and_downloads_rank_by_rank(tmp_path: Path, text: str, line:
     """A rank that comes later finds the file: it must not miss the others' meeting."""
     lines = added(tmp_path, IMPORTS + HEAD + text + STEP)
     assert lines[lines.index("with dd.local_main_first():") + 1] == line
-    assert not any("dd.broadcast" in one for one in lines)
+    assert not any("dd.broadcast" in one or "dd.is_main" in one for one in lines)
+
+
+def test_what_is_also_called_outside_of_a_download_writes_on_rank_zero(tmp_path: Path) -> None:
+    text, _ = DOWNLOADS["and writes in a function"]
+    assert "if dd.is_main():" in added(tmp_path, IMPORTS + HEAD + text + STEP + "keep(b'')\n")
 
 
 def test_ranks_that_cannot_ask_one_by_one_have_one_answer(tmp_path: Path) -> None:
