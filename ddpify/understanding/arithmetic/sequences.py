@@ -9,6 +9,7 @@ import libcst as cst
 from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
+from ddpify.understanding.arithmetic import tensor_pairs
 from ddpify.understanding.batching import batch_layers, current_batch
 from ddpify.understanding.batching.handmade_batches import replicated_tensors
 from ddpify.understanding.facts import States
@@ -53,6 +54,8 @@ def call(
     """What such a function makes of rows."""
     rows = next((d for one in (*args, *kwargs.values()) for d in local_data(one)), None)
     short = name.rpartition(".")[2]
+    shown = argument_pairs(node, args, kwargs)
+    tensor_pairs.beside_replicated(run, tensor_pairs.held_tensors(shown))  # lengths of all rows
     if rows is None:
         return _of_global_batches(run, short, args, kwargs)
     if short in _PACKING:
@@ -94,8 +97,16 @@ def _note_lengths(
 def _of_global_batches(run: RunState, short: str, args: list[Value], kwargs: Keywords) -> Value:
     """What is made of a batch by hand: what packs it tells along which dimension its rows lie."""
     held = replicated_tensors(args[0]) if args else []
+    gathered = [a for a in args[0].of(Data) if a.form is Layout.GATHERED] if args else []
     if short == "pad_sequence" and any(a in run.of_all_ranks for a in args[0].atoms):
         return value(Data(Placement.REPLICATE, dim=_dim(args, kwargs), form=Layout.GATHERED))
+    if gathered:
+        whole = gathered[0]
+        if short in _PACKING:
+            return value(replace(whole, dim=0, ndim=0))
+        padded = value(replace(whole, dim=_dim(args, kwargs), ndim=0))
+        lengths = value(replace(whole, dim=0, ndim=1))
+        return value(Tup((padded, lengths))) if short == "pad_packed_sequence" else padded
     if not held:
         return REPLICATED
     taken = value(Number(), *held)

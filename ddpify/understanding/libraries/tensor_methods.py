@@ -167,7 +167,7 @@ def _read(run: RunState, receiver: cst.BaseExpression, atom: Data, name: str) ->
     if name == "detach" and atom.reduced:
         return REPLICATED
     rows = atom.placement is Placement.SHARD and not atom.opaque
-    if name == "tolist" and (rows or atom.form is Layout.ROW):
+    if name == "tolist" and (rows or atom.form in (Layout.ROW, Layout.GATHERED)):
         return value(atom)
     if name in ("item", "tolist", "__float__", "__format__"):
         run.demand(receiver, value(atom), f"{name}()")

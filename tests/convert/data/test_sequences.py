@@ -166,6 +166,20 @@ def test_states_of_a_whole_batch_are_split_where_a_layer_gets_them(
     assert f"_, states = self.memory(x, dd.split({given}, dim=1, rows=x.size({dim})))" in lines
 
 
+@pytest.mark.parametrize("lengths", ["n", "n.tolist()"])
+def test_rows_are_packed_with_the_sorted_lengths_of_all(tmp_path: Path, lengths: str) -> None:
+    text = PACKED.format(
+        result="return self.out(last[-1])[back]", loss="penalty = brain(a, n).sum()"
+    )
+    before = "        short = pack_padded_sequence(self.embed(x), n, batch"
+    order = "        n, order = n.sort(0, descending=True)\n        back = order.argsort()\n"
+    packed = f"        short = pack_padded_sequence(self.embed(x)[order], {lengths}, batch"
+    lines = added(tmp_path, text.replace(before, order + packed))
+    assert "n, order = dd.gather(n).sort(0, descending=True)" in lines
+    assert any("dd.gather(self.embed(x))[order]" in line for line in lines)
+    assert not any("dd.split" in line for line in lines)
+
+
 def _with_reader_apart(folder: Path, text: str) -> str:
     """Put a script's model into a module beside it; what the script is then."""
     start, end = text.index("class Reader"), text.index("brain = Reader")
