@@ -26,6 +26,7 @@ from ddpify.understanding.language import (
     forward_attributes,
     totals,
 )
+from ddpify.understanding.libraries import loaded_files
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
@@ -244,6 +245,7 @@ def _unpack(
     count = len(target.elements)
     for position, element in enumerate(target.elements):
         part = elements.unpacked(run, new, position, count)
+        part = loaded_files.one_result(run, element.value, new, part)
         if isinstance(element, cst.StarredElement) and _are_several(new):
             part = new
         if shown is not None and isinstance(element.value, cst.Name):

@@ -192,6 +192,7 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
     if exact is not None:
         return join(carried_values.read(run, atom, key, exact), atom.attribute("*") or UNKNOWN)
     held = atom.elements if atom.type in CONTAINERS else instances.item(atom)
+    held = loaded_files.one_result(run, node, value(atom), held)
     if run.collating and atom.type == "list":
         return value(*(_one_sample(node, one) for one in held.atoms))
     return held

@@ -1,4 +1,7 @@
-"""What comes out of files: a plain value, or a whole model where its parameters are asked for."""
+"""What comes out of files, and one of several results of a function that cannot be read.
+
+It is a plain value, or a whole model where its parameters are asked for.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,14 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.libraries.instances import RETURNS_MODEL
-from ddpify.understanding.values import Number, Value, value
+from ddpify.understanding.values import (
+    CONTAINERS,
+    REPLICATED,
+    Instance,
+    Number,
+    Value,
+    value,
+)
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -20,6 +30,12 @@ def out_of_file(run: RunState, node: cst.BaseExpression) -> Value:
     made = run.instance(node, run.module, "torch.load")
     made.role = "model"
     return value(made)
+
+
+def one_result(run: RunState, node: cst.BaseExpression, whole: Value, part: Value) -> Value:
+    """What an expression takes of ``whole``, as ``model`` in ``model, _ = library.make()`` does."""
+    made = [a for a in whole.of(Instance) if a.kind and a.role is None and a.kind not in CONTAINERS]
+    return out_of_file(run, node) if made and part == REPLICATED else part
 
 
 def method(run: RunState, one: object, name: str, args: list[Value], result: Value) -> Value:

@@ -277,3 +277,14 @@ def test_what_has_some_of_its_arguments_is_called_with_the_rest(tmp_path: Path) 
     text = HEAD + BY_ITS_NAME.replace("    penalty.backward()\n", "") + body
     with pytest.raises(Refusal, match="for another call"):
         convert_text(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "made", ["brain, _, before = maker.build('small')", "brain = maker.build('small')[0]"]
+)
+def test_one_of_several_results_is_a_model_if_its_parameters_are_asked_for(
+    tmp_path: Path, made: str
+) -> None:
+    head = "import maker\n" + HEAD.replace("brain = nn.Linear(4, 3)", f"{made}\nbrain.to('cuda')")
+    lines = added(tmp_path, head + STEP)
+    assert [line for line in lines if "dd.wrap" in line] == ["brain = dd.wrap(brain)"]
