@@ -184,7 +184,7 @@ def _function(
         operands = operands[:1]
     handmade_batches.meet(run, operands)
     if is_in_place(name):
-        _keep_own_rows(run, operands[1:])
+        _keep_own_rows(run, operands)
     if name in tensor_pairs.BINARY and len(operands) > 1:
         made = tensor_pairs.binary(run, node, tensor_pairs.BINARY[name], operands[0], operands[1])
         known = dimensions.OF_MATRICES.get(name, 0)
@@ -351,11 +351,28 @@ def _take_whole_numbers(run: RunState, name: str, numbers: list[Operand]) -> Non
             run.demand(node, value(*counts), f"{name}()")
 
 
-def _keep_own_rows(run: RunState, others: list[Operand]) -> None:
-    """What is changed in place keeps its placement: rows at one position are those of all ranks."""
-    for shown, held in others:
-        picked = (data for data in held.data if data.placement in _PICKED)
+def _keep_own_rows(run: RunState, operands: list[Operand]) -> None:
+    """What is changed in place keeps its placement: rows at one position are those of all ranks.
+
+    Those of a single sample may change what is of the same one.
+    """
+    changed = operands[0][1].data if operands else []
+    for shown, held in operands[1:]:
+        others = (
+            d
+            for d in held.data
+            if not changed or not all(_is_of_the_same(d, one) for one in changed)
+        )
+        picked = (data for data in others if data.placement in _PICKED)
         run.demand(shown, value(*picked), uses.A_CHANGE)
+
+
+def _is_of_the_same(one: Data, other: Data) -> bool:
+    """Whether both surely are of the same single sample."""
+    single = one.placement is other.placement is Placement.ROWS and bool(one.taken_by)
+    return (
+        single and one.taken_by == other.taken_by and one.definition_sites == other.definition_sites
+    )
 
 
 def _meet_crosswise(run: RunState, operands: list[list[Data]]) -> bool:
