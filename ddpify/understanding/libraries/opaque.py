@@ -45,6 +45,7 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
+_READ = ("torch", "torchvision", "types", "functools", "argparse")
 _ALL_SAMPLES = Data(Placement.REPLICATE, form=Layout.GATHERED)
 
 
@@ -66,9 +67,11 @@ def foreign(
         return back
     if local:
         rows = all(d.placement is Placement.SHARD for _, one in local for d in local_data(one))
-        return (
-            opaque(run, node, None, args, kwargs) if rows and run.frames_forward() else REPLICATED
-        )
+        if rows and run.frames_forward():
+            return opaque(run, node, None, args, kwargs)
+        first = next((d for one in args[:1] for d in local_data(one)), None)
+        whole = rows and first is not None and not run.collating
+        return _to_be_gathered(first) if first is not None and whole else REPLICATED
     for shown, one in operands:
         for atom in one.of(Instance):
             if is_model(atom) and isinstance(shown, cst.Name):
@@ -79,6 +82,11 @@ def foreign(
             if not _is_scheduler_like(args):
                 new_optimizer(run, node, atom, [*args, *kwargs.values()])
     return made
+
+
+def _to_be_gathered(rows: Data) -> Value:
+    """What is made of rows that were asked for on all ranks: it may be a loss of them."""
+    return value(replace(rows.placed(Placement.REPLICATE), form=Layout.GATHERED))
 
 
 def _is_scheduler_like(args: list[Value]) -> bool:
@@ -218,6 +226,18 @@ def _form(rows: list[Data]) -> Form:
     return next(
         (form for form in (Layout.STACKED, Layout.INTERLEAVED) if form in forms), Layout.TENSOR
     )
+
+
+def is_unread_criterion(run: RunState, target: Instance, args: list[Value]) -> bool:
+    """Whether an unread library's object compares rows with others, as a loss or a metric does.
+
+    It may do so over the whole batch. What is trained or called with one tensor is as a model is.
+    """
+    library = target.kind.partition(".")[0] not in _READ and "." in target.kind
+    if not library or target.role is not None or run.collating or run.frames_forward():
+        return False
+    rows = [one for one in args if any(d.placement is Placement.SHARD for d in one.data)]
+    return len(rows) > 1 and not is_model(target)
 
 
 def call_instance(

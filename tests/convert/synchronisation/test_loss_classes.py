@@ -94,3 +94,13 @@ def test_what_a_tuple_is_unpacked_of_is_no_model(tmp_path: Path) -> None:
     lines = added(tmp_path, HEAD + LOADED + STEP)
     assert "penalty = dd.mean(F.cross_entropy(brain(a), b))" in lines
     assert not any("dd.split(" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "judged", ["dice(brain(a), b)", "wise.dice(brain(a), b)", "dice(brain(a), b).mean()"]
+)
+def test_a_loss_that_cannot_be_read_gets_the_rows_of_all_ranks(tmp_path: Path, judged: str) -> None:
+    step = STEP.replace("F.cross_entropy(brain(a), b)", judged)
+    lines = added(tmp_path, f"import wise\n{HEAD}dice = wise.Dice()\n{step}")
+    whole = judged.replace("(brain(a), b)", "(dd.gather(brain(a)), dd.gather(b))")
+    assert f"penalty = {whole}" in lines
