@@ -10,7 +10,7 @@ from ddpify.codemods.files.collective_work import (
     holds_shared_work,
     runs_on_all_ranks,
 )
-from ddpify.codemods.files.file_handles import opened_elsewhere
+from ddpify.codemods.files.file_handles import opened_elsewhere, written_by_main
 from ddpify.codemods.files.folders import local_main_first
 from ddpify.codemods.files.write_effects import (
     is_open,
@@ -26,6 +26,7 @@ from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.libraries import partial_calls
 from ddpify.understanding.libraries.actions import CONTAINERS, FILLED
+from ddpify.understanding.libraries.opened_files import read_first
 from ddpify.understanding.liveness import read_behind
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
@@ -113,7 +114,9 @@ def guard(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
         note(edits, effect, site, f"{short_name(effect)} by rank 0 alone")
     elif whole and site is not effect.site and not hands_over_training(plan, site):
         _write_on_main(plan, edits, effect, site, statement)
-    elif is_open(effect) and site is effect.site:
+    elif read_first(plan.facts, effect) and written_by_main(plan, edits, effect, site):
+        return
+    elif is_open(effect) and site is effect.site and not read_first(plan.facts, effect):
         _open_nothing(plan, edits, effect, site)
     elif site is effect.site and _is_new(plan, effect):
         on_main_else(plan, edits, site.node, f"{plan.options.alias}.silent()")

@@ -15,7 +15,8 @@ def main_writes() -> Iterator[None]:
     """Inside, what is opened to be written is the null device on ranks other than 0.
 
     That holds in code of other modules too, and for as long as they keep the file. What is read is
-    read: ranks run the body one after another, and rank 0, which may change it, comes last.
+    read: ranks run the body one after another, and rank 0, which may change it, comes last. What
+    is opened to be read and written is a copy in memory on the other ranks.
     A collective: every rank enters, and the body holds no collective.
     """
     plain = builtins.open, io.open
@@ -35,5 +36,11 @@ _open = io.open
 
 
 def _nowhere(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
-    written = any(letter in mode for letter in "wax")
-    return _open(os.devnull if written else file, mode.replace("x", "w"), *args, **kwargs)
+    if any(letter in mode for letter in "wax"):
+        return _open(os.devnull, mode.replace("x", "w"), *args, **kwargs)
+    read = _open(file, mode.replace("+", ""), *args, **kwargs)
+    if "+" not in mode:
+        return read
+    with read:
+        held = read.read()
+    return io.StringIO(held) if isinstance(held, str) else io.BytesIO(held)

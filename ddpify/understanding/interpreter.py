@@ -36,7 +36,13 @@ from ddpify.understanding.language import (
     imports,
     statements,
 )
-from ddpify.understanding.libraries import criteria, library, object_kinds, random_numbers
+from ddpify.understanding.libraries import (
+    criteria,
+    library,
+    object_kinds,
+    opened_files,
+    random_numbers,
+)
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.run_state import RunState
@@ -75,6 +81,7 @@ class Interpreter(RunState):
             if not self._is_outdated():
                 break
         self.facts.reductions.effective = self.effective
+        opened_files.forget_read(self.facts)
         return self.facts
 
     def _is_outdated(self) -> bool:

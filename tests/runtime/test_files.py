@@ -61,13 +61,19 @@ def test_what_other_code_writes_is_written_by_rank_0_after_all_have_read(tmp_pat
             with open(log, "w") as file:
                 file.write("new\n")
             kept = log.open("a")
+            counter = (tmp_path / "counter.txt").open("r+")
         print("kept", file=kept, flush=True)
+        number = int(counter.read())
+        counter.seek(0)
+        print(number + 1, end="", file=counter, flush=True)
         return read, open is plain
 
     for size in (1, 3):
         log.write_text("old")
+        (tmp_path / "counter.txt").write_text("3")
         assert run(job, size) == [("old", True)] * size
         assert log.read_text() == "new\nkept\n"
+        assert (tmp_path / "counter.txt").read_text() == "4"
 
 
 def test_a_file_object_is_written_by_rank_0_alone() -> None:

@@ -54,3 +54,24 @@ def test_work_that_ranks_share_is_not_done_in_turn(tmp_path: Path) -> None:
 def test_a_store_is_no_null_device(tmp_path: Path) -> None:
     opening = "import shelve\n        self.file = shelve.open(path)"
     assert not any("devnull" in line for line in converted(tmp_path, opening, "", "'kept'")[0])
+
+
+READ_ALONE = (
+    "words = open('words.txt', 'r+').read()\n",
+    "import pickle\nfile = open('words.pkl', 'rb+')\nwords = pickle.load(file)\nfile.close()\n",
+    "with open('words.txt', 'r+') as file:\n    words = [line for line in file]\n",
+)
+
+
+@pytest.mark.parametrize("reading", READ_ALONE)
+def test_what_is_opened_to_be_read_and_written_may_be_read_by_all(
+    tmp_path: Path, reading: str
+) -> None:
+    removed, lines = changed_lines(convert_text(tmp_path, HEAD + reading + STEP))
+    assert not any("open(" in line or "devnull" in line for line in removed + lines)
+
+
+def test_what_is_read_and_written_is_a_copy_for_other_ranks(tmp_path: Path) -> None:
+    kept = "file = open('seen.txt', 'r+')\nseen = file.read()\n"
+    lines = changed_lines(convert_text(tmp_path, HEAD + kept + STEP + "file.write('more')\n"))[1]
+    assert lines[lines.index("with dd.main_writes():") + 1] == "file = open('seen.txt', 'r+')"
