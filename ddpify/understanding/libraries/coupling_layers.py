@@ -55,14 +55,6 @@ _KEEPING = tuple(
     " torch.nn.GroupNorm torch.nn.LocalResponseNorm torch.nn.Softmax2d torch.nn.PReLU"
     " torch.nn.LayerNorm torch.nn.RMSNorm".split()
 )
-_WITHOUT_WEIGHTS = tuple(
-    "torch.nn.MaxPool torch.nn.AvgPool torch.nn.AdaptiveAvgPool torch.nn.AdaptiveMaxPool"
-    " torch.nn.LPPool torch.nn.FractionalMaxPool torch.nn.MaxUnpool torch.nn.ReflectionPad"
-    " torch.nn.ReplicationPad torch.nn.CircularPad torch.nn.ZeroPad torch.nn.ConstantPad"
-    " torch.nn.Softmax torch.nn.LogSoftmax torch.nn.Softmin torch.nn.CosineSimilarity"
-    " torch.nn.Pixel torch.nn.Fold torch.nn.Unfold torch.nn.Upsampl torch.nn.Dropout"
-    " torch.nn.LocalResponseNorm torch.nn.ChannelShuffle torch.nn.Flatten".split()
-)
 # Where these layers are told to give the positions of what they choose as well.
 _GIVING_INDICES = {"MaxPool": "4", "AdaptiveMaxPool": "1", "FractionalMaxPool": "3"}
 _NORMALISING = ("torch.nn.LayerNorm", "torch.nn.RMSNorm")
@@ -106,11 +98,6 @@ def through(
         rows[0].placed(Placement.REPLICATE), form=Layout.GATHERED, ndim=rows[0].ndim
     )
     return value(Tup((value(replicated), made)))
-
-
-def has_no_weights(layer: Instance) -> bool:
-    """Whether this is one of PyTorch's layers that hold no parameters."""
-    return layer.kind.startswith(_WITHOUT_WEIGHTS)
 
 
 def gives_indices(layer: Instance) -> bool:

@@ -28,6 +28,17 @@ GRAD_SCALERS = (
 )
 OWN_FUNCTIONS = ("torch.autograd.Function", "torch.autograd.function.Function")
 BARS = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.trange", "tqdm.auto.trange")
+_WITHOUT_WEIGHTS = tuple(
+    "torch.nn.MaxPool torch.nn.AvgPool torch.nn.AdaptiveAvgPool torch.nn.AdaptiveMaxPool"
+    " torch.nn.LPPool torch.nn.FractionalMaxPool torch.nn.MaxUnpool torch.nn.ReflectionPad"
+    " torch.nn.ReplicationPad torch.nn.CircularPad torch.nn.ZeroPad torch.nn.ConstantPad"
+    " torch.nn.Softmax torch.nn.LogSoftmax torch.nn.Softmin torch.nn.CosineSimilarity"
+    " torch.nn.Pixel torch.nn.Fold torch.nn.Unfold torch.nn.Upsampl torch.nn.Dropout"
+    " torch.nn.LocalResponseNorm torch.nn.ChannelShuffle torch.nn.Flatten torch.nn.ReLU"
+    " torch.nn.LeakyReLU torch.nn.Sigmoid torch.nn.LogSigmoid torch.nn.Tanh torch.nn.Softplus"
+    " torch.nn.PairwiseDistance torch.nn.Identity".split()
+)
+_DROPOUT = "torch.nn.Dropout"
 _LOADERS = ("torch.hub.load", "torch.jit.load")  # of modules
 _ALIASES = {
     **distributed.ALIASES,
@@ -72,8 +83,13 @@ def is_loss(instance: Instance) -> bool:
     return isinstance(instance.type, str) and losses.is_module(instance.type)
 
 
+def has_no_weights(layer: Instance) -> bool:
+    """Whether this is one of PyTorch's layers that hold no parameters."""
+    return layer.kind.startswith(_WITHOUT_WEIGHTS)
+
+
 def is_criterion(instance: Instance, above: tuple[Instance, ...] = ()) -> bool:
-    """Whether a module of the project only computes: no layer and no parameter of its own.
+    """Whether a module of the project only computes: it has no parameter, and draws nothing.
 
     Losses are written so. Other than a model's forward, they may mix the samples of a batch.
     ``above``: the modules that hold it.
@@ -81,9 +97,13 @@ def is_criterion(instance: Instance, above: tuple[Instance, ...] = ()) -> bool:
     if not isinstance(instance.type, Class) or _has_parameters(instance.type.node):
         return False
     held = (a for a in instance.held() if isinstance(a, Instance))
-    models = (a for a in held if is_model(a) and not is_loss(a))
+    models = (a for a in held if is_model(a) and not is_loss(a) and not _only_computes(a))
     above = (*above, instance)
     return all(a in above or is_criterion(a, above) for a in models)
+
+
+def _only_computes(layer: Instance) -> bool:
+    return has_no_weights(layer) and not layer.kind.startswith(_DROPOUT)
 
 
 @lru_cache(maxsize=256)

@@ -12,7 +12,7 @@ import libcst as cst
 
 from ddpify.understanding.facts import Facts, ReplicatedCall
 from ddpify.understanding.forms import Layout
-from ddpify.understanding.libraries import coupling_layers, criteria, escaping_loaders, object_kinds
+from ddpify.understanding.libraries import criteria, escaping_loaders, object_kinds
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms
@@ -68,7 +68,7 @@ def _note_work(run: RunState, node: cst.BaseExpression, model: Instance, *, shar
 def _is_without_work(run: RunState, model: Instance) -> bool:
     """Whether it is a loss, or has no weights."""
     loss = object_kinds.is_loss(model) or criteria.is_criterion(run, model)
-    return loss or coupling_layers.has_no_weights(model)
+    return loss or object_kinds.has_no_weights(model)
 
 
 def _is_local(atom: Atom) -> bool:

@@ -875,3 +875,52 @@ def test_a_dot_product_of_two_columns_is_a_sum_over_the_rows(tmp_path: Path) -> 
     line = "penalty = torch.dot(brain(a)[:, 0], a[:, 0])"
     lines = added(tmp_path, HEAD + STEP.replace(PLAIN, f"    {line}\n"))
     assert "penalty = dd.sum(torch.dot(brain(a)[:, 0], a[:, 0]))" in lines
+
+
+PAIRS = """\
+class Pairs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.alike = nn.CosineSimilarity(dim=2)
+
+    def forward(self, one, two):
+        both = torch.cat((one, two))
+        return self.alike(both.unsqueeze(1), both.unsqueeze(0)).logsumexp(1).sum()
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.norm = nn.BatchNorm1d(4)
+
+    def forward(self, x):
+        x = self.second(F.relu(self.first(x)))
+        x = self.norm(x)
+        return x
+
+
+def fit(brain, rule, measure):
+    for a, _ in feed:
+        rule.zero_grad()
+        one = brain(a)
+        two = brain(a + 1)
+        penalty = measure(one, two)
+        penalty.backward()
+        rule.step()
+    with torch.no_grad():
+        for a, _ in check:
+            one = brain(a)
+            two = brain(a + 1)
+            print(measure(one, two).item())
+
+
+net = Net()
+fit(net, torch.optim.SGD(net.parameters(), lr=0.1), Pairs())
+"""
+
+
+def test_a_criterion_may_hold_layers_without_weights(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD.rsplit("brain", 2)[0] + PAIRS)
+    assert lines.count("one = dd.gather(brain(a))") == 2
+    assert lines.count("two = dd.gather(brain(a + 1))") == 2
