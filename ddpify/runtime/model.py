@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ddpify.runtime.batchnorm import SyncedBatchNorm, synchronise_batch_norm
 from ddpify.runtime.blocks import repeated_blocks
+from ddpify.runtime.broadcasting import broadcast
 from ddpify.runtime.buffers import broadcast_buffers
 from ddpify.runtime.inputs import move_inputs as let_move_inputs
 from ddpify.runtime.instancenorm import track_over_ranks
@@ -175,6 +176,9 @@ def _has_plain_batch_norm(model: nn.Module) -> bool:
 @torch.no_grad()
 def _broadcast(tensors: Iterable[torch.Tensor]) -> None:
     for tensor in tensors:
+        if tensor.layout is not torch.strided:  # which collectives do not take
+            tensor.copy_(broadcast(tensor.detach().cpu()))
+            continue
         whole = kept(tensor.detach().contiguous())
         dist.broadcast(whole, src=0)
         if whole.data_ptr() != tensor.data_ptr():

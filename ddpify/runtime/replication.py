@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ddpify.runtime.accumulation import accumulation
 from ddpify.runtime.averaging import average_gradients, has_sparse_gradients
-from ddpify.runtime.buffers import broadcast_buffers
+from ddpify.runtime.buffers import broadcast_buffers, leave_out_sparse_buffers
 from ddpify.runtime.classes import reduced_as, subclass_of
 from ddpify.runtime.share import inside_forward
 
@@ -59,6 +59,7 @@ class Reducing:
             "gradient_as_bucket_view": self.gradient_as_bucket_view,
             _buffers_option(): False,
         }
+        leave_out_sparse_buffers(model)
         made = ForwardReducer(model, **options)
         if self.comm_hook is not None:
             made.register_comm_hook(self.comm_state, self.comm_hook)

@@ -407,3 +407,29 @@ def _signature() -> str:
 
 def test_the_forward_keeps_its_signature() -> None:
     assert run(_signature, 2) == [run(_signature, 1)[0]] * 2
+
+
+class Spreading(nn.Module):
+    """Takes means over the neighbours in a graph, which a sparse buffer holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_nodes = nn.Embedding(4, 2)
+        graph = torch.eye(4).roll(1, 0) * (dd.rank() + 1)
+        self.register_buffer("graph", graph.to_sparse().coalesce())
+
+    def forward(self, nodes: torch.Tensor) -> torch.Tensor:
+        return torch.sparse.mm(self.graph, self.of_nodes.weight)[nodes]
+
+
+def test_a_buffer_may_be_sparse() -> None:
+    def job() -> tuple[list[list[float]], list[list[float]]]:
+        model = dd.wrap(Spreading())
+        nodes = torch.arange(4).tensor_split(2)[dd.rank()]
+        dd.mean(model(nodes).pow(2).mean()).backward()
+        assert model.graph.is_sparse and model.graph.is_coalesced()
+        return model.graph.to_dense().tolist(), model.of_nodes.weight.grad.tolist()
+
+    first, second = run(job, 2)
+    assert first == second
+    assert first[0] == torch.eye(4).roll(1, 0).tolist()
