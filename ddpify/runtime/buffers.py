@@ -27,4 +27,5 @@ def leave_out_sparse_buffers(model: nn.Module) -> None:
     """Let DistributedDataParallel not send buffers in a sparse layout, which it cannot."""
     names = [n for n, buffer in model.named_buffers() if buffer.layout is not torch.strided]
     if names:
-        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, names)
+        leave_out = DistributedDataParallel._set_params_and_buffers_to_ignore_for_model
+        leave_out(model, names)  # type: ignore[no-untyped-call]

@@ -58,6 +58,7 @@ def _is_read_alone(facts: Facts, effect: Effect) -> bool:
 def _name_of(structure: Structure, opened: cst.CSTNode) -> cst.Name | None:
     """The one name that an opened file gets: ``f = open(...)``, ``with open(...) as f``."""
     above = structure.parents.get(opened)
+    bound: cst.CSTNode | None
     if isinstance(above, cst.WithItem):
         bound = above.asname.name if above.asname is not None else None
     elif isinstance(above, cst.Assign) and len(above.targets) == 1:
