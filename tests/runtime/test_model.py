@@ -419,12 +419,13 @@ class Spreading(nn.Module):
         self.register_buffer("graph", graph.to_sparse().coalesce())
 
     def forward(self, nodes: torch.Tensor) -> torch.Tensor:
-        return torch.sparse.mm(self.graph, self.of_nodes.weight)[nodes]
+        spread: torch.Tensor = torch.sparse.mm(self.graph, self.of_nodes.weight)
+        return spread[nodes]
 
 
 def test_a_buffer_may_be_sparse() -> None:
     def job() -> tuple[list[list[float]], list[list[float]]]:
-        model = dd.wrap(Spreading())
+        model: Any = dd.wrap(Spreading())
         nodes = torch.arange(4).tensor_split(2)[dd.rank()]
         dd.mean(model(nodes).pow(2).mean()).backward()
         assert model.graph.is_sparse and model.graph.is_coalesced()
