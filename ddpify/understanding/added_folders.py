@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import libcst as cst
 
+from ddpify.understanding.structure import Structure
 from ddpify.understanding.syntax import dotted
-
-if TYPE_CHECKING:
-    from ddpify.understanding.project import ModuleFile
 
 _ADDING = ("sys.path.append", "sys.path.insert")
 _SAME = frozenset("Path abspath realpath normpath str fspath resolve absolute as_posix".split())
@@ -20,14 +18,20 @@ _WORKING = ("os.getcwd", "Path.cwd", "pathlib.Path.cwd")
 _DEPTH = 8  # of names that stand for others
 
 
-def added(file: ModuleFile) -> tuple[list[str], list[str]]:
+class _File(NamedTuple):
+    path: Path
+    structure: Structure
+
+
+def added(path: Path, structure: Structure) -> tuple[list[str], list[str]]:
     """Folders that go before those that are searched already, and behind them, in their order.
 
     A folder that is relative to the working folder is given so.
     """
+    file = _File(path, structure)
     first: list[str] = []
     last: list[str] = []
-    for call in file.structure.inside(file.tree, cst.Call):
+    for call in file.structure.inside(file.structure.tree, cst.Call):
         if dotted(call.func) in _ADDING and call.args:
             before = len(call.args) > 1
             for folder in _texts(file, call.args[-1].value, _DEPTH):
@@ -38,7 +42,7 @@ def added(file: ModuleFile) -> tuple[list[str], list[str]]:
     return first, last
 
 
-def _texts(file: ModuleFile, node: cst.BaseExpression, depth: int) -> Iterator[str]:
+def _texts(file: _File, node: cst.BaseExpression, depth: int) -> Iterator[str]:
     """The paths that an expression may stand for; none for what is not constant."""
     if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)):
         text = node.evaluated_value
@@ -58,25 +62,25 @@ def _texts(file: ModuleFile, node: cst.BaseExpression, depth: int) -> Iterator[s
         yield from _above(file, node, depth)
 
 
-def _named(file: ModuleFile, name: cst.Name, depth: int) -> Iterator[str]:
+def _named(file: _File, name: cst.Name, depth: int) -> Iterator[str]:
     """What a name is set to, or what a function is given for it."""
     if name.value == "__file__":
         yield str(file.path.resolve())
         return
-    scope = file.function(name)
+    scope = file.structure.function(name)
     positions = [p.name.value for p in scope.params.params] if scope is not None else []
     if scope is not None and name.value in positions:
         place = positions.index(name.value)
-        for call in file.structure.inside(file.tree, cst.Call):
+        for call in file.structure.inside(file.structure.tree, cst.Call):
             if dotted(call.func) == scope.name.value and place < len(call.args):
                 yield from _texts(file, call.args[place].value, depth)
         return
-    for statement in file.structure.inside(file.tree, cst.Assign):
+    for statement in file.structure.inside(file.structure.tree, cst.Assign):
         if any(target.target.deep_equals(name) for target in statement.targets):
             yield from _texts(file, statement.value, depth)
 
 
-def _called(file: ModuleFile, call: cst.Call, depth: int) -> Iterator[str]:
+def _called(file: _File, call: cst.Call, depth: int) -> Iterator[str]:
     """``os.path.dirname(path)``, ``Path(path).resolve()`` and the like."""
     if dotted(call.func) in _WORKING:
         yield "."
@@ -99,7 +103,7 @@ def _called(file: ModuleFile, call: cst.Call, depth: int) -> Iterator[str]:
         yield path
 
 
-def _above(file: ModuleFile, node: cst.Subscript, depth: int) -> Iterator[str]:
+def _above(file: _File, node: cst.Subscript, depth: int) -> Iterator[str]:
     """``Path(__file__).resolve().parents[1]``."""
     index = node.slice[0].slice
     number = index.value if isinstance(index, cst.Index) else None

@@ -227,7 +227,9 @@ class Project:
             return
         started_in = [entry.folder for entry in self.entries]  # or in the project's folder
         started_in += [str(self._root)] if self._root is not None else []
-        for known, folders in zip(self._added, added_folders.added(file), strict=True):
+        for known, folders in zip(
+            self._added, added_folders.added(file.path, file.structure), strict=True
+        ):
             for folder in folders:
                 known += [os.path.realpath(os.path.join(start, folder)) for start in started_in]
         self._holders.clear()
