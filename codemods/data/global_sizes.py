@@ -30,7 +30,9 @@ def count_rows(node: cst.BaseExpression, alias: str, edits: Edits, extra: str = 
 def _of_first_dimension(asked: cst.CSTNode) -> bool:
     """Whether it asks for the first size: ``x.size(1)`` is the rows' where time comes first."""
     if isinstance(asked, cst.Subscript):
-        return code_of(asked.slice[0]) == "0"
+        shape = asked.value.func if isinstance(asked.value, cst.Call) else asked.value
+        named = isinstance(shape, cst.Attribute) and shape.attr.value in ("shape", "size")
+        return named and code_of(asked.slice[0]) == "0"
     assert isinstance(asked, cst.Call)
     method = isinstance(asked.func, cst.Attribute) and asked.args
     return not method or code_of(asked.args[0].value) == "0"
@@ -59,12 +61,16 @@ def _asks_rows(call: cst.Call) -> bool:
 
 
 def global_shape(shape: cst.BaseExpression, alias: str, extra: str, edits: Edits) -> None:
-    """``x.shape`` or ``x.size()``, or a name for it, becomes the shape over all ranks."""
+    """``x.shape``, ``x.size()``, ``x.size(-2)``, or a name for it, becomes that over all ranks."""
 
     def change(updated: cst.CSTNode) -> cst.CSTNode:
         asked = updated.func if isinstance(updated, cst.Call) else updated
         named = isinstance(asked, cst.Attribute) and asked.attr.value in ("shape", "size")
         tensor = asked.value if named and isinstance(asked, cst.Attribute) else updated
-        return wrapped(tensor, f"{alias}.global_shape", extra)
+        whole = wrapped(tensor, f"{alias}.global_shape", extra)
+        if not isinstance(updated, cst.Call) or not updated.args:
+            return whole
+        assert isinstance(whole, cst.BaseExpression)
+        return cst.Subscript(whole, [cst.SubscriptElement(cst.Index(updated.args[0].value))])
 
     edits.change(shape, change)

@@ -5,6 +5,7 @@ from __future__ import annotations
 _HEAD = """\
 import collections
 import functools
+import io
 
 import numpy as np
 import torch
@@ -88,6 +89,35 @@ for epoch in range(2):
 {_STEP}"""
 
 _PLACES = {"loop": (_LOOP, 8), "forward": (_FORWARD, 8), "collate": (_COLLATE, 4)}
+
+
+_DATA_OF_A_FILE = """\
+torch.manual_seed(905)
+file = io.BytesIO()
+np.save(file, np.random.default_rng(905).normal(size=SHAPE))
+file.seek(0)
+
+
+class Samples(torch.utils.data.Dataset):
+    def __init__(self):
+        self.read = np.load(file)
+
+    def __len__(self):
+        return self.read.shape[1]
+
+    def __getitem__(self, i):
+        x, y = (torch.from_numpy(part[i]) for part in self.read)
+        return x.to(torch.get_default_dtype()), y.to(torch.get_default_dtype()), i % 4
+
+
+data = Samples()
+"""
+
+
+def of_unknown_dimensions(lines: str, *sizes: int) -> str:
+    """A script with these lines in a forward of samples out of a file, each of these sizes."""
+    shape = str((2, 11, *sizes))
+    return script("forward", lines).replace(_DATA, _DATA_OF_A_FILE.replace("SHAPE", shape))
 
 
 def script(place: str, lines: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.soundness.judging import Outcome
 from benchmarks.soundness.trying import Trial
-from tests.soundness.known_forms import script
+from tests.soundness.known_forms import of_unknown_dimensions, script
 
 IN_LOOP = [
     "r = torch.Tensor([[loss, out.mean()]])\nprint(r.mean())",
@@ -255,6 +255,10 @@ LEFT_OUT = [
     "by_label = {int(s[2]): s for s in samples}\n"
     "inputs, targets, labels = (torch.stack(part) for part in zip(*by_label.values()))",
 ]
+SIZES_AS_NUMBERS = [
+    "h = h * torch.tensor(h.shape).sum() + sum(h.shape) + np.prod(h.shape)",
+    "h = h * list(h.shape)[0] + h.expand(2, *h.shape).amax(0)",
+]
 PUT_BACK = [
     "xs = [s[0] for s in samples]\nxs.insert(0, xs.pop())\ninputs = torch.stack(xs)",
 ]
@@ -275,6 +279,7 @@ FORMS = [
     *(("loop", lines) for lines in (*MATCHED, *SOME_OR_PAIRS, *AS_LONG_AS_THE_BATCH)),
     *(("loop", lines) for lines in (*OF_ONE_PLACEMENT, *OWN_NUMBERS, *PUT_TOGETHER)),
     *(("forward", lines) for lines in (*SIZED_IN_FORWARD, *FROM_THE_END)),
+    *(("forward", lines) for lines in SIZES_AS_NUMBERS),
     *(
         ("forward", lines)
         for lines in (*IN_FORWARD, *OF_UNREAD_CODE, *COUNTED_IN_FORWARD, *VIEWED_IN_FORWARD)
@@ -287,6 +292,22 @@ FORMS = [
 @pytest.mark.parametrize(("place", "lines"), FORMS)
 def test_all_ranks_together_do_what_one_process_does(trial: Trial, place: str, lines: str) -> None:
     verdict = trial.verdict(script(place, lines))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+OF_UNKNOWN_DIMENSIONS = [
+    "n = h.shape[-2]\nh = h / n**0.5 + h.size(-2) + torch.ones(h.shape[-2:]).sum()",
+    "h = h.reshape(-1, h.shape[-2], h.shape[-1]).softmax(1).view(h.shape)",
+    "h = h + h.expand(2, -1, *h.shape[1:]).amax(0) + h.view(*h.shape[:-2], -1)[..., :4].mean()",
+]
+
+
+@pytest.mark.parametrize("sizes", [(4,), (3, 4)])
+@pytest.mark.parametrize("lines", OF_UNKNOWN_DIMENSIONS)
+def test_what_counts_from_the_end_may_mean_the_samples(
+    trial: Trial, lines: str, sizes: tuple[int, ...]
+) -> None:
+    verdict = trial.verdict(of_unknown_dimensions(lines, *sizes))
     assert verdict.outcome is Outcome.SAME, verdict.detail
 
 

@@ -1,4 +1,4 @@
-"""The last size of a tensor of unknown dimensions: of one dimension, it is the number of rows."""
+"""Sizes counted from the end of a tensor of unknown dimensions, perhaps the number of rows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import dimensions
-from ddpify.understanding.values import Data, value
+from ddpify.understanding.shapes import dimensions, tensor_sizes
+from ddpify.understanding.values import REPLICATED, Data, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 _ADDING = (cst.AddAssign, cst.SubtractAssign)
 _FORMS = (Layout.TENSOR, NumberKind.SHAPE, *SEVERAL_TENSORS)
 _TELLING = ("print", "append")
+_LAYING_OUT = ("view", "reshape", "expand")
+_AMONG_SIZES = (cst.BaseElement, cst.Tuple, cst.List, cst.BinaryOperation, cst.Subscript, cst.Index)
 
 
 def note(run: RunState, node: cst.BaseExpression, data: Data, dim: object) -> None:
     """Note where ``x.size(-1)`` counts samples; elsewhere it is that of what a rank holds."""
-    _ask_for_all(run, node, data, dim)
     rows = data.placement is Placement.SHARD and data.form in _FORMS
     unsure = dim == -1 and data.dim == 0 == data.ndim
     seen = rows and unsure and not run.collating and not run.frames_forward()
@@ -32,28 +33,37 @@ def note(run: RunState, node: cst.BaseExpression, data: Data, dim: object) -> No
         run.facts.sizes.last_sizes.setdefault(node, run.site(node))
 
 
-def _ask_for_all(run: RunState, node: cst.BaseExpression, data: Data, dim: object) -> None:
-    """Ask for the rows of all ranks where a size that may count them enters rows as a number."""
+def perhaps_of_rows(
+    run: RunState, node: cst.BaseExpression, shape: cst.BaseExpression, data: Data, dim: object
+) -> Value | None:
+    """``x.size(-2)`` of a tensor of unknown dimensions, which may count samples; None for others.
+
+    A rank lays out its own rows by its own number of them. Elsewhere it is that of all ranks, of
+    whose rows ``shape`` is asked for.
+    """
     plain = data.placement is Placement.SHARD and data.form in (Layout.TENSOR, NumberKind.SHAPE)
     if not plain or data.opaque or run.collating or not dimensions.may_be_of_rows(data, [dim]):
-        return
-    if any(_enters_rows(run, read) for read in (node, *_named(run, node))):
-        asked = node.func if isinstance(node, cst.Call) else node
-        shown = asked.value if isinstance(asked, (cst.Attribute, cst.Subscript)) else node
-        unknown = replace(data, definition_sites=frozenset(), form=Layout.PACKED)
-        run.demand(shown, value(unknown), uses.A_SIZE_FROM_THE_END)
+        return None
+    sizes = tensor_sizes.shape(data)
+    if all(_lays_out_rows(run, read) for read in list(_named(run, node)) or [node]):
+        return value(replace(sizes, opaque=True))
+    if shape not in run.choices.reduced:
+        run.demand(shape, value(sizes), uses.A_SIZE_FROM_THE_END)
+    return value(sizes) if shape is node else REPLICATED
 
 
-def _enters_rows(run: RunState, size: cst.CSTNode) -> bool:
-    """Whether a tensor with a rank's rows is added to a number, or divided by it, and so on."""
+def _lays_out_rows(run: RunState, size: cst.CSTNode) -> bool:
+    """Whether a view of a rank's rows, or of what is not known yet, has this among its sizes."""
     parents = run.module.parents
-    while isinstance(above := parents.get(size), cst.BinaryOperation):
-        for side in (above.left, above.right):
-            held = run.seen(side).data if side is not size else ()
-            if any(one.placement is Placement.SHARD and not one.counting for one in held):
-                return True
-        size = above
-    return False
+    above = parents[size]
+    while isinstance(above, _AMONG_SIZES):
+        above = parents[above]
+    call = parents[above] if isinstance(above, cst.Arg) else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        return False
+    viewed = run.seen(call.func.value)
+    rows = not viewed.atoms or any(d.placement is Placement.SHARD for d in viewed.data)
+    return call.func.attr.value in _LAYING_OUT and rows
 
 
 def _named(run: RunState, node: cst.CSTNode) -> Iterator[cst.CSTNode]:

@@ -187,11 +187,22 @@ def _by_table(one: Operation) -> Value | None:
 
 def _under_each_other(one: Operation) -> Value | None:
     plain = one.data.form is Layout.TENSOR and not one.data.dim
-    sizes = sum(max(dimensions.length(size), 1) for size in views.sizes_of(one.rest))
-    behind = sizes - one.data.ndim if one.data.ndim else 0
-    if one.name == "expand" and plain and behind > 0:  # x.expand(2, -1, -1) of a matrix
-        return value(replace(one.data.placed(Placement.SHARD), dim=behind))
+    if one.name == "expand" and plain:
+        behind = _new_in_front(views.sizes_of(one.rest), one.data.ndim)
+        if behind > 0:  # x.expand(2, -1, -1) of a matrix
+            return value(replace(one.data.placed(Placement.SHARD), dim=behind))
     return value(_repeated(one.data, one.rest)) if one.name in _UNDER_EACH_OTHER and plain else None
+
+
+def _new_in_front(sizes: Sequence[Value], ndim: int) -> int:
+    """How many dimensions ``x.expand(2, *x.shape)`` puts in front of those of ``x``."""
+    for at, one in enumerate(sizes):
+        shapes = [d for d in one.data if d.form is NumberKind.SHAPE and not d.opaque]
+        if shapes and shapes[0].dim <= 0:  # of which the first ones may be left out
+            return at + shapes[0].dim
+        if one.constant() == -1 and not ndim:
+            return at  # the first that is no copy
+    return sum(max(dimensions.length(size), 1) for size in sizes) - ndim if ndim else 0
 
 
 def _kept(one: Operation) -> Value:

@@ -202,7 +202,7 @@ def _first_is_new(run: RunState, node: cst.Subscript) -> bool:
 def _shape_item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
     first = node.slice[0].slice
     if isinstance(first, cst.Slice):
-        return _shape_slice(run, first, atom)
+        return _shape_slice(run, node, first, atom)
     assert isinstance(first, cst.Index)
     index = dimensions.place(run.seen(first.value).constant(), atom.ndim)
     last_sizes.note(run, node, atom, index)
@@ -210,7 +210,7 @@ def _shape_item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
         return value(tensor_sizes.first_size(atom, node))
     if isinstance(index, int) and index < 0 < atom.dim and _is_reckoned_with(run, node):
         run.demand(node.value, value(atom), uses.A_SIZE_FROM_THE_END)
-    return REPLICATED
+    return last_sizes.perhaps_of_rows(run, node, node.value, atom, index) or REPLICATED
 
 
 def _is_reckoned_with(run: RunState, node: cst.CSTNode) -> bool:
@@ -221,13 +221,17 @@ def _is_reckoned_with(run: RunState, node: cst.CSTNode) -> bool:
     return isinstance(parents[node], (cst.AugAssign, cst.Assign)) and not run.frames_forward()
 
 
-def _shape_slice(run: RunState, cut: cst.Slice, atom: Data) -> Value:
+def _shape_slice(run: RunState, node: cst.Subscript, cut: cst.Slice, atom: Data) -> Value:
     """Some of the sizes: those behind the number of rows are the same on all ranks."""
     lower = run.seen(cut.lower).constant() if cut.lower is not None else 0
     upper = run.seen(cut.upper).constant() if cut.upper is not None else None
     if isinstance(lower, int) and 0 <= lower <= atom.dim:
         before = isinstance(upper, int) and 0 <= upper <= atom.dim
-        return REPLICATED if before else value(replace(atom, dim=atom.dim - lower))
+        unsure = atom.opaque or dimensions.may_be_of_rows(atom, [upper])  # perhaps without theirs
+        return REPLICATED if before else value(replace(atom, dim=atom.dim - lower, opaque=unsure))
+    if isinstance(lower, int) and lower < 0 and upper is None:
+        rows = last_sizes.perhaps_of_rows(run, node, node.value, atom, lower)
+        return value(Tup((rows or REPLICATED,) * -lower))
     behind = isinstance(lower, int) and (lower > atom.dim or lower in (-1, -2))
     return REPLICATED if behind else value(atom)
 

@@ -194,6 +194,7 @@ def _function(
     if name in CHOOSING:
         _take_whole_numbers(run, name, operands[1:])
         operands = operands[:1]
+    operands = [*operands[:1], *(one for one in operands[1:] if not _is_a_shape(one[1]))]
     data = [(n, d) for n, v in operands for d in v.data]
     of_others = single_samples.meet_others(run, node, data)
     if of_others is not None:
@@ -259,6 +260,11 @@ def _is_of_two(operands: list[Operand], rest: Sequence[Value]) -> bool:
         or (isinstance(atom, Number) and computed)
         for atom in rest[0].atoms
     )
+
+
+def _is_a_shape(held: Value) -> bool:
+    """Whether an argument is the sizes of a tensor, which no operator computes with."""
+    return bool(held.data) and all(data.form is NumberKind.SHAPE for data in held.data)
 
 
 def _is_a_count(atom: Atom) -> bool:

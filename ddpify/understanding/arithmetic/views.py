@@ -65,6 +65,8 @@ def _reshaped(
     if data.form is Layout.STACKED and _joins_rows(data, rest, sizes):
         told = len(sizes) > 1 and not run.frames_forward()
         return _cut(run, data, operand) if told else value(_mixed_up(data))
+    if _counted(sizes) is None and any(map(_may_be_of_rows, sizes)):
+        return _cut(run, data, operand)
     place = _place(sizes)
     if place and data.form is Layout.INTERLEAVED:
         return value(replace(_kept(data, place), form=Layout.TENSOR))  # put back behind each other
@@ -120,6 +122,11 @@ def _counted(sizes: Sequence[Value]) -> tuple[int, Data] | None:
             if data.placement is Placement.COUNT:
                 return place, data
     return None
+
+
+def _may_be_of_rows(size: Value) -> bool:
+    """Whether this may be the size of the rows, or be without it, as ``x.shape[:-2]`` may."""
+    return any(data.form is NumberKind.SHAPE and data.opaque for data in size.data)
 
 
 def _one_for_each_sample(sizes: Sequence[Value]) -> bool:

@@ -167,6 +167,9 @@ def _sum(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         if numbers:
             run.demand(node, numbers, "sum()")
             continue
+        if isinstance(atom, Data) and atom.form is NumberKind.SHAPE:
+            run.demand(_argument(node, 0), value(atom), "sum()")
+            continue
         if isinstance(atom, Data) and (atom.form is Layout.PIECES or atom.dim > 0):
             results.append(value(_added_tensors(atom)))
             continue

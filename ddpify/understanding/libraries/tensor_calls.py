@@ -108,6 +108,11 @@ def tensor_function(  # type: ignore[no-untyped-def]
     sized = _of_a_size(run, node, name, short, operands)
     if sized is not None:
         return sized
+    if operands and _is_shape(operands[0][1]):
+        if short == "Size":
+            return operands[0][1]
+        run.demand(operands[0][0], operands[0][1], f"{short}()")
+        return REPLICATED
     if short in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
         joined = concatenations.concatenated(run, node, short, args, kwargs)
         if booleans.join_masks(args[0] if args else kwargs.get("tensors", UNKNOWN)):
@@ -213,6 +218,11 @@ def positions_of_some(run: RunState, shown: cst.BaseExpression, mask: Value) -> 
         return value(Tup((found,)))
     whole = [a for a in mask.atoms if isinstance(a, Data) and a.form is Layout.GATHERED]
     return value(*(replace(a, flat=True, opaque=True) for a in whole)) if whole else None
+
+
+def _is_shape(held: Value) -> bool:
+    """Whether these are the sizes of a tensor with a rank's rows."""
+    return any(data.form is NumberKind.SHAPE for data in held.data)
 
 
 def _is_of_all(one: Value) -> bool:

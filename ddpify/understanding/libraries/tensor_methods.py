@@ -111,6 +111,9 @@ def of_tensor(  # type: ignore[no-untyped-def]
     args, kwargs = by_position(name, args, kwargs, tensors=0)
     if name == "size" and args:
         last_sizes.note(run, node, atom, args[0].constant())
+        rows = last_sizes.perhaps_of_rows(run, node, node, atom, args[0].constant())
+        if rows is not None:
+            return rows
     known = _read(run, receiver, atom, name) or _fact(node, atom, name, args)
     if known is not None:
         return known
