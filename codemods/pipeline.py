@@ -7,7 +7,6 @@ from collections.abc import Callable
 from ddpify.codemods.data import (
     batch_sizes,
     batch_splits,
-    last_sizes,
     loaders,
     padding,
     recurrent_states,
@@ -44,7 +43,6 @@ COLLECTED: tuple[Callable[[Plan, Edits], None], ...] = (
     type_tests.edit,
     learning_rates.edit,
     reductions.edit,
-    last_sizes.edit,
     printed_losses.edit,
     batch_sizes.edit,
     shared_draws.edit,

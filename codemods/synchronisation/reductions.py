@@ -132,6 +132,8 @@ def _function(plan: Plan, reduction: Reduction) -> str:
             plan.refuse(Refusal(site.module, site.node, message, remedy))
         if any(len(plan.facts.batches.joined & data.loaders) > 1 for data in got if data.ragged):
             plan.refuse(_of_two_loaders(plan.site(reduction.node)))
+        if any(data.dim > 0 for data in got):
+            plan.refuse(_behind_others(plan.site(reduction.node)))
         return "gather_ragged"
     return "global_shape" if reduction.how == "shape" else reduction.how
 
@@ -142,6 +144,12 @@ def _of_two_loaders(site: Site) -> Refusal:
         "the batches of two loaders lie under each other here, and those of all ranks are read"
     )
     return Refusal(site.module, site.node, message, "read each loader's batch by itself")
+
+
+def _behind_others(site: Site) -> Refusal:
+    """Any number of rows, which do not lie along the first dimension."""
+    message = "ranks have different numbers of rows here, perhaps not along the first dimension"
+    return Refusal(site.module, site.node, message, "put the samples first")
 
 
 def _along(plan: Plan, reduction: Reduction) -> str:

@@ -271,6 +271,31 @@ IN_COLLATE = [
     "        r = r + (inputs[i] - inputs[j]).abs().mean()",
 ]
 
+AT_FOUND_POSITIONS = [
+    (
+        "loop",
+        "i, j = torch.where(labels[:, None] < labels[None])\nprint(len(i), out[i].sum().item())",
+    ),
+    (
+        "loop",
+        "y = torch.zeros_like(out)\nrows = (out[:, 0] > 0).nonzero()[:, 0]\n"
+        "y.index_add_(0, rows, out[rows])\nloss = loss + (y - targets).pow(2).mean()",
+    ),
+    ("forward", "h = h.narrow(0, 0, len(h)) + (F.one_hot(labels, 4).sum(0).to(h) @ h.T)[:, None]"),
+    (
+        "loop",
+        "m = globals().setdefault('mean', 0)\nglobals()['mean'] = m / 2 + out.detach().mean(0)\n"
+        "loss = loss + (out - m).pow(2).mean()",
+    ),
+    (
+        "loop",
+        "d = torch.distributions.MultivariateNormal(out.mean(0), torch.eye(4))\n"
+        "e = torch.distributions.Normal(out.norm(), 1.0)\n"
+        "loss = loss - d.log_prob(targets).mean() - e.log_prob(targets).mean()",
+    ),
+    ("collate", "r = inputs.size(-1) * labels.double().cumsum(-1)[:, None] * labels.size(-1)"),
+]
+
 FORMS = [
     *(
         ("loop", lines)
@@ -289,7 +314,7 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize(("place", "lines"), FORMS)
+@pytest.mark.parametrize(("place", "lines"), [*FORMS, *AT_FOUND_POSITIONS])
 def test_all_ranks_together_do_what_one_process_does(trial: Trial, place: str, lines: str) -> None:
     verdict = trial.verdict(script(place, lines))
     assert verdict.outcome is Outcome.SAME, verdict.detail
@@ -298,6 +323,8 @@ def test_all_ranks_together_do_what_one_process_does(trial: Trial, place: str, l
 OF_UNKNOWN_DIMENSIONS = [
     "n = h.shape[-2]\nh = h / n**0.5 + h.size(-2) + torch.ones(h.shape[-2:]).sum()",
     "h = h.reshape(-1, h.shape[-2], h.shape[-1]).softmax(1).view(h.shape)",
+    "w = labels.to(h)\nh = h + (w.softmax(-1) * w.flip(-1)).sum() + w.size(-1)",
+    "h = h + np.diff(labels.numpy(), prepend=0).sum() + labels[..., 1:].sum()",
     "h = h + h.expand(2, -1, *h.shape[1:]).amax(0) + h.view(*h.shape[:-2], -1)[..., :4].mean()",
 ]
 

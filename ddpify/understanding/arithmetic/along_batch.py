@@ -13,7 +13,7 @@ import libcst as cst
 from ddpify.records import replace
 from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
-from ddpify.understanding.forms import Layout
+from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.operators.dimensions import ALONG, PICKING, REARRANGING, REDUCING
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds, dimensions, tensor_sizes
@@ -23,6 +23,7 @@ from ddpify.understanding.values import NO_ROWS, Atom, Data, Value, value
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
+_OF_NARROW = 4  # operands: the tensor, the dimension, the start and the length
 _TENSOR = ("input", "a", "arr", "x")  # how functions name the tensor that they are called on
 # Forms of rows that lie along one dimension, whichever rows they are.
 _ALONG_ONE = (
@@ -49,6 +50,8 @@ def of_all_ranks(
     rows = [data for data in operands[0][1].data if _is_rows(data)]
     if not rows or not all(_goes_along(name, data, rest, kwargs) for data in rows):
         return None
+    if name == "narrow" and _takes_all(run, operands, rows):
+        return value(*(replace(data, definition_sites=frozenset()) for data in rows))
     own = [(shown, held) for shown, held in operands if _is_split(held)]
     if any(_is_of_own_rows(data) for _, held in own[1:] for data in held.data):
         return None
@@ -77,6 +80,16 @@ def of_replicated(
     if name in PICKING and indices:
         return value(*(replace(data, form=Layout.GATHERED) for data in indices))
     return value(*(data.placed(Placement.REPLICATE) for data in first))
+
+
+def _takes_all(run: RunState, operands: Sequence[Operand], rows: Sequence[Data]) -> bool:
+    """Whether ``x.narrow(0, 0, len(x))`` takes all the rows that a rank has."""
+    if len(operands) != _OF_NARROW or any(data.form is not Layout.TENSOR for data in rows):
+        return False
+    start, length = (run.seen(shown) for shown, _ in operands[2:])
+    counts = tensor_sizes.counts(length)
+    whole = bool(counts) and all(one.form is NumberKind.NUMBER for one in counts)
+    return whole and start.constant() == 0
 
 
 def _in_some_layout(atom: Atom) -> Atom:

@@ -60,6 +60,8 @@ def changed(
     if run.collating:
         run.mixes(node, data)
         return value(data)
+    if plain in _AT_POSITIONS and _are_found(given):
+        return value(replace(data, definition_sites=frozenset()))
     if not run.module.editable:
         packed = replace(data, definition_sites=frozenset(), form=Layout.PACKED)
         run.demand(target, value(packed), uses.A_CHANGE)
@@ -75,6 +77,13 @@ def changed(
         unlike = (d for d in one.data if d.placement in _PICKED or d.placement.partial)
         run.demand(shown, value(*unlike), uses.A_CHANGE)
     return value(replace(made, ndim=data.ndim))
+
+
+def _are_found(given: Sequence[Operand]) -> bool:
+    """Whether positions that a mask of a rank's own rows holds say where what it left goes."""
+    index, *others = [held.data for _, held in given if held.data] or [[]]
+    found = bool(index) and all(data.found_in and data.ragged for data in index)
+    return found and all(data.ragged for held in others for data in held)
 
 
 def _is_rows(one: Value) -> bool:

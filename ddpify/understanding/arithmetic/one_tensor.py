@@ -308,8 +308,7 @@ def _moves_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[st
     given = [kwargs["dims"]] if "dims" in kwargs else rest[name == "roll" :]
     dims = [dim for one in given for dims in named_dimensions((one,), {}) for dim in dims]
     places = [dimensions.place(dim, data.ndim) for dim in dims]
-    unsure = any(isinstance(place, int) and place < -1 for place in places)
-    return not dims or data.dim in places or unsure
+    return not dims or data.dim in places or dimensions.may_be_of_rows(data, places)
 
 
 def _single(made: Value) -> Value:

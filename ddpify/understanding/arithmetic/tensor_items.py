@@ -11,12 +11,12 @@ from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import (
     across_samples,
-    last_sizes,
     loop_indices,
     sequences,
     single_samples,
     taken_rows,
     tensor_pairs,
+    unsure_sizes,
 )
 from ddpify.understanding.batching import (
     batch_cuts,
@@ -205,12 +205,11 @@ def _shape_item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
         return _shape_slice(run, node, first, atom)
     assert isinstance(first, cst.Index)
     index = dimensions.place(run.seen(first.value).constant(), atom.ndim)
-    last_sizes.note(run, node, atom, index)
     if index is ... or index == atom.dim:
         return value(tensor_sizes.first_size(atom, node))
     if isinstance(index, int) and index < 0 < atom.dim and _is_reckoned_with(run, node):
         run.demand(node.value, value(atom), uses.A_SIZE_FROM_THE_END)
-    return last_sizes.perhaps_of_rows(run, node, node.value, atom, index) or REPLICATED
+    return unsure_sizes.perhaps_of_rows(run, node, node.value, atom, index) or REPLICATED
 
 
 def _is_reckoned_with(run: RunState, node: cst.CSTNode) -> bool:
@@ -230,7 +229,7 @@ def _shape_slice(run: RunState, node: cst.Subscript, cut: cst.Slice, atom: Data)
         unsure = atom.opaque or dimensions.may_be_of_rows(atom, [upper])  # perhaps without theirs
         return REPLICATED if before else value(replace(atom, dim=atom.dim - lower, opaque=unsure))
     if isinstance(lower, int) and lower < 0 and upper is None:
-        rows = last_sizes.perhaps_of_rows(run, node, node.value, atom, lower)
+        rows = unsure_sizes.perhaps_of_rows(run, node, node.value, atom, lower)
         return value(Tup((rows or REPLICATED,) * -lower))
     behind = isinstance(lower, int) and (lower > atom.dim or lower in (-1, -2))
     return REPLICATED if behind else value(atom)
@@ -267,12 +266,13 @@ def _index(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     _count_other_sizes(run, node, atom)
     ask_for_others(run, node, [atom])
     left = _dimensions_left(run, node, atom)
+    unsure = _may_take_rows(run, node, atom)
     atom = replace(atom, ndim=left, one_each=_leaves_one_each(run, node, atom))
     for element in node.slice:
         part_ = element.slice
         kind, index = _index_kind(run, part_)
         if kind == "ellipsis" and not before:
-            if _may_take_rows(run, node, atom):
+            if unsure:
                 return _of_unknown_place(run, node, atom)
             return replace(atom, definition_sites=frozenset())
         if kind == "ellipsis":
@@ -328,10 +328,11 @@ def _may_take_rows(run: RunState, node: cst.Subscript, atom: Data) -> bool:
     How many dimensions there are is not known.
     """
     kinds = [_index_kind(run, element.slice)[0] for element in node.slice]
-    behind = [kind for kind in kinds[kinds.index("ellipsis") + 1 :] if kind != "new"]
+    if kinds[0] != "ellipsis" or not is_plain_batch(atom):
+        return False
+    behind = [kind for kind in kinds[1:] if kind != "new"]
     taking = [at - len(behind) for at, kind in enumerate(behind) if kind != "whole"]
-    first = kinds[0] == "ellipsis" and is_plain_batch(atom)
-    return first and dimensions.may_be_of_rows(atom, taking)
+    return dimensions.may_be_of_rows(atom, taking)
 
 
 def _of_unknown_place(run: RunState, node: cst.Subscript, atom: Data) -> Data:
@@ -372,6 +373,8 @@ def _leaves_one_each(run: RunState, node: cst.Subscript, atom: Data) -> bool:
     kinds = [_index_kind(run, element.slice) for element in node.slice]
     dropped = sum(kind == "index" and isinstance(at.constant(), int) for kind, at in kinds)
     kept = len(kinds) - dropped
+    if not dropped and kinds[0][0] == "ellipsis" and all(kind != "new" for kind, _ in kinds):
+        return atom.one_each
     return kept == 1 and dimensions.may_leave_one_each(atom, dropped)
 
 

@@ -479,6 +479,8 @@ def _result(
     dims = [d.dim for d in (left, right) if d is not None and d.placement is Placement.SHARD]
     dim = max(dims, default=0)
     both = [d for d in (left, right) if d is not None]
+    if operator == "@" and left and right and left.ndim == 1 < right.ndim == right.dim + 1:
+        dim -= 1  # a vector leaves none of the dimensions before
     dot = operator == "@" and len(both) == 2 and all(d.ndim == 1 for d in both)
     one_each = dot or any(d.one_each for d in both)
     return replace(base.placed(placement), opaque=opaque, form=form, dim=dim, one_each=one_each)

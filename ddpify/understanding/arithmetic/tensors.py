@@ -102,7 +102,8 @@ def part(atom: Data, position: int) -> Value:
         return value(replace(atom, form=Layout.TENSOR))
     if atom.form is Layout.BATCH:
         ndim = item_dimensions.of_part(atom, position)
-        return value(replace(atom, form=Layout.TENSOR, ndim=ndim))
+        part_ = replace(atom, form=Layout.TENSOR, ndim=ndim)
+        return value(replace(part_, one_each=atom.one_each and not ndim))
     if atom.form is Layout.GATHERED and atom.dim == 0 and not atom.opaque:
         return value(atom.placed(Placement.REPLICATE))
     behind = atom.dim > 0 and not atom.opaque  # what is unpacked is the dimension before the rows

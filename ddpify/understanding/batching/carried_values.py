@@ -133,6 +133,12 @@ def stored(run: RunState, owner: Instance, key: str, shown: cst.BaseExpression, 
         _demand(run, shown, "")
 
 
+def outlive(run: RunState, shown: cst.BaseExpression) -> None:
+    """A value gets a name that a later round may read, wherever that is."""
+    if run.in_batch_loop():
+        _demand(run, shown, "")
+
+
 def _demand(run: RunState, shown: cst.BaseExpression, name: str) -> None:
     """Ask for the global value of each part that does not contain what the name held before."""
     parts = [atom for atom in run.seen(shown).atoms if isinstance(atom, Data) and _is_part(atom)]

@@ -170,7 +170,7 @@ def joined(atom: Data, short: str, dim: object) -> Data:
     """
     if short == "stack":
         ndim = atom.ndim + 1 if atom.ndim else 0
-        return replace(stacked(atom, dim), ndim=ndim)
+        return replace(stacked(atom, dim), ndim=ndim, one_each=not ndim)
     if dim not in (0, ...) or short in ("hstack", "column_stack"):
         return stacked(atom, 0)
     return replace(atom.placed(atom.placement), dim=0, form=Layout.RAGGED)

@@ -67,7 +67,6 @@ class Sizes:
     """Where code names a number of rows, or a dimension that may be theirs."""
 
     named_sizes: dict[cst.CSTNode, Site] = field(default_factory=dict)  # x.view(batch_size, ...)
-    last_sizes: dict[cst.CSTNode, Site] = field(default_factory=dict)  # perhaps numbers of rows
     # Numbers of rows that something replicated is divided by, with the loaders of the rows.
     divisors: dict[cst.BaseExpression, set[Instance]] = field(default_factory=dict)
     shape_uses: set[cst.CSTNode] = field(default_factory=set)

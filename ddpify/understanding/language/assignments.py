@@ -30,7 +30,7 @@ from ddpify.understanding.libraries import loaded_files
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
-from ddpify.understanding.syntax import OPERATORS
+from ddpify.understanding.syntax import OPERATORS, dotted
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -50,6 +50,8 @@ from ddpify.understanding.values import (
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
+
+_OUTLIVING = ("globals", "vars")  # what gives names that all rounds share
 
 
 def plain(run: RunState, node: cst.Assign) -> None:
@@ -115,6 +117,8 @@ def _kept(
             key = elements.subscript_key(run, target)
             owner.each = False  # it may be another sample that lies there now
             carried_values.stored(run, owner, key, shown, new)
+        if isinstance(target.value, cst.Call) and dotted(target.value.func) in _OUTLIVING:
+            carried_values.outlive(run, shown)
         persistent_state.item(run, target, shown, new)
         sample_tables.item(run, target)
         _under_a_name(run, target, shown, new)

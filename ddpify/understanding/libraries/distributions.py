@@ -29,7 +29,13 @@ _ATTRIBUTES = frozenset("mean mode stddev variance probs logits loc scale".split
 def made(
     run: RunState, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> Value:
-    """``Categorical(logits=x)``; where the choices are the samples themselves, it gets them all."""
+    """``Categorical(logits=x)``; where the choices are the samples themselves, it gets them all.
+
+    A mean or a sum over the rows, as in ``Normal(x.mean(0), 1)``, must be that of all ranks.
+    """
+    for shown, one in argument_pairs(node, args, kwargs):
+        numbers = (d for d in one.data if d.placement.partial or d.placement is Placement.COUPLED)
+        run.demand(shown, value(*numbers), uses.ARITHMETIC)
     if name.rsplit(".", 1)[-1] in _OVER_THE_LAST:
         for shown, one in argument_pairs(node, args, kwargs):
             for data in one.data:

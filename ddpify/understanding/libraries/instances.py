@@ -224,7 +224,8 @@ def iterate(run: RunState, node: cst.BaseExpression, atom: Instance) -> Value:
         if _is_replicated(run, atom):
             return REPLICATED
         known = collating.yielded(run, node, atom) or nested_batches.yielded(atom)
-        return known or value(Data(Placement.SHARD, frozenset({atom}), form=Layout.BATCH))
+        unknown = Data(Placement.SHARD, frozenset({atom}), form=Layout.BATCH, one_each=True)
+        return known or value(unknown)
     if atom.type in BARS:
         shown = atom.attribute("iterable") is not None
         return run.iterate(node, value(*_shown(atom, set())) if shown else REPLICATED)

@@ -108,7 +108,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
     sized = _of_a_size(run, node, name, short, operands)
     if sized is not None:
         return sized
-    if operands and _is_shape(operands[0][1]):
+    if operands and short not in _TORCHS_OF_A_SIZE and _is_shape(operands[0][1]):
         if short == "Size":
             return operands[0][1]
         run.demand(operands[0][0], operands[0][1], f"{short}()")
@@ -211,11 +211,13 @@ def gives_tuple(kwargs: Keywords) -> bool:
 
 
 def positions_of_some(run: RunState, shown: cst.BaseExpression, mask: Value) -> Value | None:
-    """Those of a rank's rows, in a tuple; None where the mask is no rows."""
+    """Those of a rank's rows, in a tuple, or of what couples rows; None where the mask is none."""
     rows = [d for d in mask.data if d.placement is Placement.SHARD]
     found = value(*(one_tensor.found(run, shown, d.placed(Placement.SHARD)) for d in rows))
     if rows:
         return value(Tup((found,)))
+    if mask.data:
+        return value(*mask.data)
     whole = [a for a in mask.atoms if isinstance(a, Data) and a.form is Layout.GATHERED]
     return value(*(replace(a, flat=True, opaque=True) for a in whole)) if whole else None
 

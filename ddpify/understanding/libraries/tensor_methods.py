@@ -11,11 +11,11 @@ from ddpify.understanding import uses
 from ddpify.understanding.arguments import argument_pairs, by_position, local_data
 from ddpify.understanding.arithmetic import (
     in_place,
-    last_sizes,
     one_tensor,
     tensor_items,
     tensor_pairs,
     tensors,
+    unsure_sizes,
     views,
 )
 from ddpify.understanding.batching import batch_sizes, handmade_batches, in_place_writes, part_steps
@@ -110,8 +110,7 @@ def of_tensor(  # type: ignore[no-untyped-def]
         return REPLICATED
     args, kwargs = by_position(name, args, kwargs, tensors=0)
     if name == "size" and args:
-        last_sizes.note(run, node, atom, args[0].constant())
-        rows = last_sizes.perhaps_of_rows(run, node, node, atom, args[0].constant())
+        rows = unsure_sizes.perhaps_of_rows(run, node, node, atom, args[0].constant())
         if rows is not None:
             return rows
     known = _read(run, receiver, atom, name) or _fact(node, atom, name, args)

@@ -98,6 +98,8 @@ def count_sizes(run: RunState, sizes: Iterable[cst.BaseExpression]) -> None:
                 before = data.definition_sites if data.form is not NumberKind.ROUNDED else ()
                 run.facts.sizes.shape_uses.update(before)  # of this rank's rows
                 run.demand(size, value(data), uses.ROWS_OF_ALL)
+            elif data.form is NumberKind.SHAPE:
+                run.demand(size, value(data), uses.ROWS_OF_ALL)
 
 
 def count_numbers(run: RunState, sizes: Iterable[cst.BaseExpression]) -> None:
