@@ -72,15 +72,17 @@ def _follows(script: Script, wrap: Wrap, node: cst.CSTNode) -> bool:
 
 
 def is_in_training(script: Script, node: cst.CSTNode) -> bool:
-    """Whether training goes on around a node, or after it at the same level."""
+    """Whether training goes on around a node, or in a loop or call after it at the same level."""
     if any(script.trains(loop) for loop in script.control.around(node)):
         return True
     structure = script.structure_of(node)
     at = structure.order[node]
     function = structure.function(node)
     return any(
-        structure.order[loop] > at and structure.function(loop) is function and script.trains(loop)
-        for loop in structure.all(cst.For, cst.While)
+        structure.order[later] > at
+        and structure.function(later) is function
+        and script.trains(later)
+        for later in structure.all(cst.For, cst.While, cst.Call)
     )
 
 

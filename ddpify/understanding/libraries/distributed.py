@@ -10,6 +10,7 @@ import libcst as cst
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.values import (
+    CONTAINERS,
     REPLICATED,
     UNKNOWN,
     Bound,
@@ -144,11 +145,34 @@ def _takes_every_nth(kind: Class) -> bool:
     )
 
 
+def _as_models(run: RunState, wrap: cst.BaseExpression, held: Value) -> Value:
+    """What is wrapped, which is a model, whatever made it.
+
+    Where it is not known what it is, it is a model of which nothing else is known.
+    """
+    objects = list(held.of(Instance))
+    for atom in objects:
+        if atom.role is None and isinstance(atom.type, str) and atom.type not in CONTAINERS:
+            run.reads_change |= not run.is_model(atom)
+            atom.role = "model"
+    given = argument(wrap, "module", 0) if isinstance(wrap, cst.Call) else None
+    if objects or given is None:
+        return held
+    unseen = run.instance(given.value, run.module, "torch.nn.Module")
+    run.facts.models[unseen] = None
+    if isinstance(given.value, cst.Name):
+        run.bind(given.value.value, value(unseen))
+    return value(unseen)
+
+
 def _wrap(name: str) -> Callable[..., Value]:
     def make(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
         made = run.instance(node, run.module, name)
         made.role = "model"
-        held = args[0] if args else kwargs.get("module", UNKNOWN)
+        given = args[0] if args else kwargs.get("module", UNKNOWN)
+        # ``self.model = DDP(self.model)``: the attribute holds both, but it wraps the model alone.
+        inner = [atom for atom in given.atoms if atom is not made]
+        held = _as_models(run, node, value(*inner))
         made.hold_all({}, {**kwargs, "module": held})
         run.facts.models[made] = None
         for atom in held.of(Instance):

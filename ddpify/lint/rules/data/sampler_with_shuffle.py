@@ -30,12 +30,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpify.lint.diagnostics import Fix, Severity
+from ddpify.lint.diagnostics import Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import drop_argument
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.libraries.distributed import is_distributed_sampler
 from ddpify.understanding.syntax import argument
-from ddpify.understanding.values import Instance
+from ddpify.understanding.values import Instance, Value
 
 
 @rule(
@@ -51,12 +52,18 @@ def check(script: Script) -> Iterator[Finding]:
         sampler, shuffle = argument(call, "sampler", 3), argument(call, "shuffle", 2)
         if sampler is None or shuffle is None or script.value(shuffle.value).constant() is not True:
             continue
-        held = script.value(sampler.value).atoms
-        if held and all(isinstance(a, Instance) for a in held):
+        sure = _confidence(script.value(sampler.value))
+        if sure is not None:
             fix = None
             if shuffle.keyword is not None:
                 edit = drop_argument(script, call, shuffle)
                 fix = Fix("leave the shuffling to the sampler", (edit,))
-            yield Finding(
-                shuffle, "a loader with a sampler cannot shuffle: this raises ValueError", fix
-            )
+            message = "a loader with a sampler cannot shuffle: this raises ValueError"
+            yield Finding(shuffle, message, fix, confidence=sure)
+
+
+def _confidence(sampler: Value) -> Confidence | None:
+    """How sure it is that there is a sampler: an option may leave out one that splits the data."""
+    if sampler.atoms and all(isinstance(a, Instance) for a in sampler.atoms):
+        return Confidence.CERTAIN
+    return Confidence.LIKELY if any(map(is_distributed_sampler, sampler.atoms)) else None

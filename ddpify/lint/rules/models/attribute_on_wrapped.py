@@ -1,8 +1,8 @@
 """An attribute of the model is asked of its wrapper.
 
 ## What it does
-Looks for attributes and methods of the project's model that are used on the
-DistributedDataParallel object around it.
+Looks for attributes and methods that are used on a DistributedDataParallel object, and that only
+the model inside has: one of the project, or one that code makes which is not seen.
 
 ## Why is this bad
 The wrapper has none of the model's own attributes: this raises `AttributeError`. They are behind
@@ -55,7 +55,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import held_model
@@ -92,15 +92,18 @@ def check(script: Script) -> Iterator[Finding]:
         if name in _OF_MODULES or name.startswith("_") or not script.is_ddp(node.value):
             continue
         wrappers = script.instances(node.value)
-        if not all(_inside_has(one, name) for one in wrappers) or _is_set(script, node, name):
+        seen = all(_inside_has(one, name) for one in wrappers)
+        if not (seen or all(map(_is_unseen, wrappers))) or _is_set(script, node, name):
             continue
         if not _is_asked_for(script, node):
+            sure = Confidence.CERTAIN if seen else Confidence.LIKELY
             text = f"{code_of(node.value)}.module"
             fix = script.replace(node.value, text, "ask the model inside")
             yield Finding(
                 node,
                 f"the wrapper has no {name!r}, its module has: this raises AttributeError",
                 fix,
+                confidence=sure,
             )
 
 
@@ -113,6 +116,12 @@ def _inside_has(wrapper: Instance, name: str) -> bool:
         and (name in a.attributes or a.type.find(name) is not None)
         for a in held
     )
+
+
+def _is_unseen(wrapper: Instance) -> bool:
+    """Whether code that is not seen makes the model inside: what it has, the wrapper has not."""
+    held = (held_model(wrapper) or UNKNOWN).atoms
+    return bool(held) and all(isinstance(a, Instance) and isinstance(a.type, str) for a in held)
 
 
 def _is_set(script: Script, node: cst.Attribute, name: str) -> bool:

@@ -183,8 +183,8 @@ def _calls_after(script: Script, move: cst.Call, wrap: cst.Call) -> bool:
 def _matters(script: Script, wrap: Wrap, call: cst.Call) -> bool:
     """A cast always; a move only where the model had not been moved before."""
     assert isinstance(call.func, cst.Attribute)
-    receiver = script.instances(call.func.value)
-    if any(one is not wrap.wrapper and one not in wrap.held for one in receiver):
+    wrapped = {model for one in script.wraps for model in (one.wrapper, *one.held)}
+    if any(one not in wrapped for one in script.instances(call.func.value)):
         return False  # it may be another model
     name = call.func.attr.value
     if name in _CASTS or (name == "to" and _to_half(script, call)):

@@ -166,8 +166,15 @@ def _looks_for_unused(wrap: Wrap) -> bool:
 
 
 def _is_optimised(script: Script, wrap: Wrap) -> bool:
-    """Whether an optimizer has its parameters: a teacher is frozen for good."""
-    return any(script.events(model, "optimize") for model in (wrap.wrapper, *wrap.held))
+    """Whether an optimizer has its parameters: a teacher is frozen for good.
+
+    Code that is not seen may have made the optimizer of a model that it was given.
+    """
+    models = (wrap.wrapper, *wrap.held)
+    if any(script.events(model, "optimize") for model in models):
+        return True
+    trained = any(event.gradient for event in script.events(wrap.wrapper, "call"))
+    return trained and any(script.events(model, "given") for model in models)
 
 
 def _direction(node: cst.CSTNode, script: Script) -> str | None:

@@ -86,8 +86,6 @@ from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import Wrap
 from ddpify.understanding.facts import Event
 from ddpify.understanding.libraries.distributed import DDP
-from ddpify.understanding.structure import Structure
-from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Instance
 
 _DRIFTS = "gradients are not averaged and the ranks drift apart"
@@ -111,14 +109,13 @@ def check(script: Script) -> Iterator[Finding]:
         if any(event.gradient for event in script.events(wrap.wrapper, "call")):
             continue
         if not held:
-            yield from _of_the_same_name(script, wrap)
             continue
         for event in _calls_after(script, wrap, held[0]):  # one choice has the same calls
             call = event.site.node
             here = event.site.module is script.module
             if not _is_said_here(script, wrap, here):
                 continue
-            if _only_raw(script, held, call):
+            if _only_raw(script, wrap, call):
                 yield Finding(call if here else wrap.call, _IS_RAW if here else _IS_TRAINED_RAW)
                 break
 
@@ -131,46 +128,6 @@ def _is_said_here(script: Script, wrap: Wrap, is_called_here: bool) -> bool:
     return is_called_here and wrap.site.module is not entry
 
 
-def _of_the_same_name(script: Script, wrap: Wrap) -> Iterator[Finding]:
-    """What is wrapped is not seen: its name, which stands for nothing else from there on, is."""
-    structure, given = script.structure, argument(wrap.call, "module", 0)
-    function = structure.function(wrap.call) if wrap.site.module is script.module else None
-    name = given.value.value if given is not None and isinstance(given.value, cst.Name) else None
-    kept = structure.parents.get(wrap.call)
-    if function is None or name is None or not isinstance(kept, cst.Assign):
-        return
-    read = [one for one in structure.inside(function.body, cst.Name) if one.value == name]
-    if any(_is_set_anew(structure, one, wrap.call) for one in read):
-        return
-    if not _is_asked_only(structure, kept, function):
-        return
-    for call in structure.inside(function.body, cst.Call):
-        after = structure.order[call] > structure.order[wrap.call] and call.func in read
-        loops = [one for one in structure.loops(call) if script.trains(one)] if after else []
-        if loops and not script.control.without_grad(call):
-            yield Finding(call, _IS_RAW)
-            return
-
-
-def _is_set_anew(structure: Structure, name: cst.Name, wrap: cst.Call) -> bool:
-    """Whether a name may stand for something else after the wrap than in it."""
-    if not isinstance(structure.parents.get(name), cst.AssignTarget):
-        return False
-    return structure.order[name] > structure.order[wrap] or bool(structure.loops(wrap))
-
-
-def _is_asked_only(structure: Structure, kept: cst.Assign, function: cst.FunctionDef) -> bool:
-    """Whether the wrapper's name is only used as in ``wrapper.parameters()``: nobody calls it."""
-    target = kept.targets[0].target
-    if not isinstance(target, cst.Name):
-        return False
-    for one in structure.inside(function.body, cst.Name):
-        above = structure.parents.get(one)
-        if one.value == target.value and one is not target and not isinstance(above, cst.Attribute):
-            return False
-    return True
-
-
 def _calls_after(script: Script, wrap: Wrap, raw: Instance) -> Iterator[Event]:
     """Calls with gradients that come after the wrap, in loops that train."""
     after = False
@@ -181,10 +138,11 @@ def _calls_after(script: Script, wrap: Wrap, raw: Instance) -> Iterator[Event]:
             yield event
 
 
-def _only_raw(script: Script, held: list[Instance], call: cst.CSTNode) -> bool:
+def _only_raw(script: Script, wrap: Wrap, call: cst.CSTNode) -> bool:
     """Whether the called expression surely is the unwrapped object, not `.module` of a wrapper.
 
-    There are several where a model is chosen among classes: the call has the same choice then.
+    There are several where a model is chosen among classes, or comes to the wrap on several ways:
+    the call has the same choice then.
     """
     if not isinstance(call, cst.Call):
         return False
@@ -195,7 +153,14 @@ def _only_raw(script: Script, held: list[Instance], call: cst.CSTNode) -> bool:
         if node.attr.value == "module" and script.is_wrapped(node.value):
             return False
         node = node.value
-    return set(script.instances(call.func)) == set(held)
+    held = {
+        model
+        for one in script.wraps
+        if one.site.node is wrap.site.node
+        for model in one.held
+        if model is not one.wrapper
+    }
+    return set(script.instances(call.func)) == held
 
 
 def _is_its_own(script: Script, call: cst.Call) -> bool:

@@ -131,17 +131,33 @@ _KNOWN = ("torch.", "builtins.", "os.", "sys.", "argparse.", "random.", "numpy."
 )
 def check(script: Script) -> Iterator[Finding]:
     """Calls that need the group, in the order in which each function runs, before it is made."""
-    makers = script.calls(*_INITS)
-    if not makers or _made_elsewhere(script):
+    if _made_elsewhere(script):
         return
-    scopes = dict.fromkeys(script.structure.function(call) for call in makers)
-    for scope in dict.fromkeys([None, *scopes]):
+    for scope in _scopes(script):
         for call in _early(script, scope):
             yield Finding(
                 call,
                 "the process group is not there yet: this raises"
                 f" {'RuntimeError' if script.has_runtime else 'ValueError'} on every rank",
             )
+
+
+def _scopes(script: Script) -> list[cst.FunctionDef | None]:
+    """The code of this file that makes the group, also by functions that it calls."""
+    scopes: dict[cst.FunctionDef | None, None] = {}
+    todo: list[cst.CSTNode] = [*script.calls(*_INITS, everywhere=True)]
+    made = bool(todo)
+    while todo:
+        node = todo.pop()
+        function = script.structure_of(node).function(node)
+        if function is None or function in scopes or function in script.control.spawned:
+            callers = []
+        else:
+            callers = [site.node for site in script.control.callers(function)]
+        scopes[function] = None
+        todo += callers
+    own = [one for one in scopes if one is None or one in script.structure.order]
+    return [*dict.fromkeys([None, *own])] if made else []
 
 
 def _made_elsewhere(script: Script) -> bool:
