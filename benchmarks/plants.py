@@ -7,8 +7,8 @@ without ``search`` puts its line before the line that it names; any other replac
 line. A row with an ``entry`` is linted with that script, which starts what the file holds. A row
 without rules is a part of the pitfall in the row before or after it, and not counted. A repository
 has copies, since some pitfalls hide others. A pitfall is found if one of its
-rules has a finding at the planted line or near it, or anywhere in the file if that rule has none in
-the file as it is.
+rules has a finding at the planted line or near it that the file as it is does not have there, or
+anywhere in the file if that rule has none in the file as it is.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cache
 from pathlib import Path
 
@@ -91,8 +92,9 @@ def _try(source: Path, plants: list[Plant]) -> list[tuple[Plant, set[str]]]:
         for plant in sorted(plants, key=lambda one: -one.line):
             _plant(copy / plant.file, plant)
         after = _lint(copy, files)
+        new = _new(before, after, source, copy)
     counted = [plant for plant in plants if plant.rules]
-    return [(plant, _about(plant, plants, before, after)) for plant in counted]
+    return [(plant, _about(plant, plants, before, new)) for plant in counted]
 
 
 @cache
@@ -125,6 +127,30 @@ def _lint(folder: Path, files: list[str]) -> list[Found]:
         for one in json.loads(done.stdout)
         if one["context"] != "single-process"
     ]
+
+
+def _new(before: list[Found], after: list[Found], source: Path, copy: Path) -> list[Found]:
+    """The findings at lines for which the file as it is has none of the same rule."""
+    known = {(one.file, one.rule, one.line) for one in before}
+    places = {one.file: _lines_before(source / one.file, copy / one.file) for one in after}
+    return [
+        one
+        for one in after
+        if not any((one.file, one.rule, line) in known for line in places[one.file][one.line])
+    ]
+
+
+def _lines_before(source: Path, copy: Path) -> dict[int, range]:
+    """For each line of a planted file, from 1, the lines of the file as it is in its place."""
+    texts = [path.read_text().splitlines() for path in (source, copy)]
+    found: dict[int, range] = {}
+    for word, start, end, first, last in SequenceMatcher(None, *texts, False).get_opcodes():
+        for line in range(first, last):
+            at = start + line - first
+            found[line + 1] = (
+                range(at + 1, at + 2) if word == "equal" else range(start + 1, end + 1)
+            )
+    return found
 
 
 def _about(plant: Plant, plants: list[Plant], before: list[Found], after: list[Found]) -> set[str]:
