@@ -226,8 +226,8 @@ def _how(data: Data, reader: str) -> str | None:
 
 def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> bool:
     """Record a reduction, or what makes it needless; whether anything could be done."""
-    kept = demand.reader == uses.A_KEPT_COLLECTION or demand.reader in uses.SHOWING
-    if how == "gather" and not kept and not in_training(plan, demand):
+    gathered = demand.reader in uses.GATHERING
+    if how == "gather" and not gathered and not in_training(plan, demand):
         if node not in plan.reductions:  # what a training step gathers there is right here, too
             replicate(plan, demand)
         return True

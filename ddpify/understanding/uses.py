@@ -15,6 +15,7 @@ A_FILE = "a file"
 AN_OPTIMIZER = "an optimizer"
 A_SIZE_FROM_THE_END = "a size that is counted from the end"
 UNREADABLE_CODE = "code that ddpify cannot read"
+A_CRITERION = "a loss or a metric that ddpify cannot read"
 
 ARITHMETIC = "arithmetic that does not commute with a sum"
 POSITIONS = "a computation with positions in the batch"
@@ -41,6 +42,8 @@ A_COUNT = "arithmetic of a model with the number of samples"  # of all ranks
 A_ROW = "a write into the row at one position"  # which is another sample on each rank
 # What shows rows to people: gathered there, an evaluation continues with a rank's rows.
 SHOWING = frozenset({"print()", "str()", "repr()", "a formatted string", "an f-string"})
+# What gets the rows of all ranks in an evaluation, too, in which others get the whole loader.
+GATHERING = SHOWING | {A_KEPT_COLLECTION, A_CRITERION}
 
 # What neither a reduction nor gathered rows resolve.
 UNREDUCIBLE = frozenset({A_KEPT_TENSOR, A_VIEW, A_SLICE, A_GRADIENT, A_ROW, A_HOOK, A_CUT})

@@ -69,9 +69,7 @@ def foreign(
         rows = all(d.placement is Placement.SHARD for _, one in local for d in local_data(one))
         if rows and run.frames_forward():
             return opaque(run, node, None, args, kwargs)
-        first = next((d for one in args[:1] for d in local_data(one)), None)
-        whole = rows and first is not None and not run.collating
-        return _to_be_gathered(first) if first is not None and whole else REPLICATED
+        return REPLICATED if run.collating or not rows else _of_gathered(args)
     for shown, one in operands:
         for atom in one.of(Instance):
             if is_model(atom) and isinstance(shown, cst.Name):
@@ -84,9 +82,11 @@ def foreign(
     return made
 
 
-def _to_be_gathered(rows: Data) -> Value:
+def _of_gathered(args: list[Value]) -> Value:
     """What is made of rows that were asked for on all ranks: it may be a loss of them."""
-    return value(replace(rows.placed(Placement.REPLICATE), form=Layout.GATHERED))
+    for rows in local_data(args[0]) if args else ():
+        return value(replace(rows.placed(Placement.REPLICATE), form=Layout.GATHERED))
+    return REPLICATED
 
 
 def _is_scheduler_like(args: list[Value]) -> bool:
@@ -238,6 +238,21 @@ def is_unread_criterion(run: RunState, target: Instance, args: list[Value]) -> b
         return False
     rows = [one for one in args if any(d.placement is Placement.SHARD for d in one.data)]
     return len(rows) > 1 and not is_model(target)
+
+
+def judged(
+    run: RunState,
+    node: cst.BaseExpression,
+    args: list[Value],
+    kwargs: Keywords,
+) -> Value:
+    """What an unread criterion makes of rows: it is given those of all ranks."""
+    operands = argument_pairs(node, args, kwargs)
+    tensor_pairs.note_used_unseen(run, node, [one for _, one in operands])
+    for expression, one in operands:
+        run.demand_held(expression, one, uses.A_CRITERION)
+        run.demand(expression, per_sample_lists.numbers(one), uses.A_CRITERION)
+    return _of_gathered([*args, *kwargs.values()])
 
 
 def call_instance(

@@ -450,7 +450,7 @@ def test_one_of_several_losses_gets_the_rows_of_all_ranks(tmp_path: Path) -> Non
 def test_a_model_does_not_get_the_rows_of_all_ranks(tmp_path: Path) -> None:
     """What gets the loader's own rows does the work that is to be divided."""
     body = "    penalty = measure(a, b)\n"
-    with pytest.raises(DdpifyError, match="one of all ranks already"):
+    with pytest.raises(DdpifyError, match="where this loss comes from cannot be followed"):
         added(tmp_path, HEAD + CHOSEN + STEP.replace(PLAIN, body))
 
 
