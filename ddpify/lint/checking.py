@@ -148,4 +148,4 @@ def _check(
     )
     ordered = tuple(sorted(found, key=by_place))
     read = Read(ordered, tuple(sorted(others)), unfinished.failure, covers, elsewhere)
-    return _told(read, source, codes, unfinished.cut_short)
+    return _told(read, source, codes, unfinished.cut_short or script.facts.cut_short)

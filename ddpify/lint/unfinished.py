@@ -52,5 +52,8 @@ def cut_short(path: str, error: Exhausted | RecursionError) -> Diagnostic:
             line = error.line
         elif error.path is not None:
             message += f" of {os.path.relpath(error.path)}:{error.line}"
-    message += "; rules that need all of it did not run"
+    if isinstance(error, Exhausted) and error.passes:
+        message += f"; the findings are those of {error.passes} complete passes over the code"
+    else:
+        message += "; rules that need all of it did not run"
     return Diagnostic(path, Span(line, 1, line, 2), CODE, NAME, message, Severity.STYLE)

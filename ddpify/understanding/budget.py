@@ -18,12 +18,14 @@ MOST_STEPS = 1_000_000  # for one entry, in all passes and rounds together
 class Exhausted(Exception):
     """The steps of an entry are used up: what was learned until then is incomplete.
 
-    ``path`` and 1-based ``line`` are those of the function where most of the steps went.
+    ``path`` and 1-based ``line`` are those of the function where most of the steps went, and
+    ``passes`` the number of complete passes whose facts are given all the same.
     """
 
     def __init__(self, budget: Budget) -> None:
         super().__init__()
         self.budget = budget
+        self.passes = 0
         self.path: Path | None = None
         self.line = 1
 

@@ -66,6 +66,7 @@ from ddpify.understanding.values import (
 )
 
 _PASSES = 5
+_TELLING_PASSES = 2  # after which little comes to what is known
 _FREE_PASSES = 2  # what shrinks again in those after them might go on so for ever
 
 
@@ -73,11 +74,23 @@ class Interpreter(RunState):
     """One run over a project; :attr:`facts` holds what it learned."""
 
     # ------------------------------------------------------------------ running
-    def run(self) -> Facts:
-        """Interpret the entry, and code that nothing calls, until nothing comes out differently."""
+    def run(self, *, to_the_end: bool = True) -> Facts:
+        """Interpret the entry, and code that nothing calls, until nothing comes out differently.
+
+        Without ``to_the_end``, what two passes have found is given where a third is cut short.
+        """
         for number in range(_PASSES):
             self.settling = number >= _FREE_PASSES
-            self.one_pass()
+            found = self.facts
+            try:
+                self.one_pass()
+            except Exhausted as error:
+                if to_the_end or number < _TELLING_PASSES:
+                    raise
+                error.passes = number
+                _locate(self.project, error)
+                self.facts, found.cut_short = found, error
+                break
             if not self._is_outdated():
                 break
         self.facts.reductions.effective = self.effective
@@ -346,17 +359,31 @@ def _is_forward(function: Function) -> bool:
 
 
 @roomy
-def interpret(project: Project, choices: Choices | None = None, *, follow: bool = True) -> Facts:
+def interpret(
+    project: Project,
+    choices: Choices | None = None,
+    *,
+    follow: bool = True,
+    to_the_end: bool = True,
+) -> Facts:
     """The facts of a project under some choices; of each function alone without ``follow``.
+
+    Without ``to_the_end``, facts may be those of the passes before one that was cut short, and
+    say so (``cut_short``).
 
     Raises:
         Exhausted: It takes more steps than the project's budget has left.
         RecursionError: Its calls or expressions are nested too deeply.
     """
     try:
-        return Interpreter(project, choices, follow=follow).run()
+        return Interpreter(project, choices, follow=follow).run(to_the_end=to_the_end)
     except Exhausted as error:
-        module = project.owner(error.function) if error.function is not None else None
-        error.path = (module or project.entry).path
-        error.line = module.line(error.function) if module and error.function else 1
+        _locate(project, error)
         raise
+
+
+def _locate(project: Project, error: Exhausted) -> None:
+    """Note where the function is in which most of the steps went."""
+    module = project.owner(error.function) if error.function is not None else None
+    error.path = (module or project.entry).path
+    error.line = module.line(error.function) if module and error.function else 1

@@ -14,7 +14,10 @@ from ddpify.lint.engine import lint
 from ddpify.lint.files.document import Document
 from ddpify.lint.registry import Finding, Rule
 from ddpify.lint.scripts.script import Script
+from ddpify.source import read_source
 from ddpify.understanding import budget
+from ddpify.understanding.interpreter import interpret
+from ddpify.understanding.project import Project
 from tests.lint.setups import SETUPS
 
 SCRIPT = """\
@@ -93,6 +96,34 @@ def test_a_file_is_read_alone_where_another_takes_the_steps(
     assert {"DDP004", "DDP102"} <= set(codes(entry))
 
 
+CHAIN = """\
+class Box: pass
+box = Box()
+print(box.first)
+box.first = box.second
+box.second = box.third
+box.third = box.fourth
+box.fourth = 1
+"""
+"""What each pass learns a step further."""
+
+
+@pytest.mark.parametrize("complete", [1, 2, 3])
+def test_what_complete_passes_have_found_is_told(
+    complete: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the second on; before that, what calls do is left out."""
+    entry = tmp_path / "train.py"
+    entry.write_text(SETUPS["distributed"] + CHAIN + EPOCHS)
+    project = Project(read_source(entry))
+    interpret(project)
+    monkeypatch.setattr(budget, "MOST_STEPS", project.budget.used // 5 * complete + 5)
+    result = lint(Document(str(entry), entry.read_bytes()), Settings(root=tmp_path))
+    messages = {one.code: one.message for one in result.found}
+    told = f"the findings are those of {complete} complete passes over the code"
+    assert (told in messages["DDP004"]) == ("DDP102" in messages) == (complete > 1)
+
+
 def test_deciding_alone_may_be_what_takes_too_long(
     script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,10 +134,6 @@ def test_deciding_alone_may_be_what_takes_too_long(
 
 
 def test_the_same_script_takes_the_same_steps(script: Path) -> None:
-    from ddpify.source import read_source
-    from ddpify.understanding.interpreter import interpret
-    from ddpify.understanding.project import Project
-
     taken = []
     for _ in range(2):
         project = Project(read_source(script))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from ddpify.understanding.budget import Exhausted
 from ddpify.understanding.facts.batches import Batches, Loading
 from ddpify.understanding.facts.draws import Draws
 from ddpify.understanding.facts.events import Demand, Effect, Event, Switch
@@ -55,6 +56,9 @@ class Facts:
     gradients: Gradients = field(default_factory=Gradients)
     by_hand: HandmadeBatches = field(default_factory=HandmadeBatches)
     runtime: RuntimeUses = field(default_factory=RuntimeUses)
+
+    # Why a further pass, which might have found something else, did not come to its end.
+    cut_short: Exhausted | None = None
 
     @property
     def iterated_loaders(self) -> list[Instance]:
