@@ -47,11 +47,19 @@ def texts_around(script: Path) -> dict[Path, str]:
 
 def _files(folder: Path) -> Iterator[Path]:
     named = [folder / name for name in _FOLDERS if (folder / name).is_dir()]
-    within = [one for place in named for one in sorted(place.iterdir()) if one.is_dir()]
+    within = [one for place in named for one in _entries(place) if one.is_dir()]
     places = (folder, *named, *within)
-    held = (path for place in places for path in sorted(place.iterdir()))
+    held = (path for place in places for path in _entries(place))
     some = (path for path in held if _NAMES.match(path.name) and path.is_file())
     yield from (path for path, _ in zip(some, range(_MOST_FILES), strict=False))
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What is in a folder; nothing where it is not there, or may not be read."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
 
 
 def _text(path: Path) -> str:
