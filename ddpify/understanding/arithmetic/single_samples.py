@@ -71,7 +71,8 @@ def meet_others(run: RunState, node: cst.CSTNode, operands: Sequence[_Shown]) ->
     """
     if not run.frames_forward() and not run.collating:
         return _of_a_loop(run, operands)
-    if not any(_differ(one, other) for (_, one), (_, other) in permutations(operands, 2)):
+    pairs = [(one, other) for (_, one), (_, other) in permutations(operands, 2)]
+    if not any(_differ(*pair) or (run.collating and _is_picked(*pair)) for pair in pairs):
         return None
     for shown, data in operands:
         rows = replace(data, definition_sites=frozenset(), dim=max(data.dim, 0), form=Layout.PACKED)
@@ -125,6 +126,12 @@ def _differ(one: Data, other: Data) -> bool:
         return known and other.taken_by != one.taken_by
     rows = other.placement is Placement.SHARD and other.form is Layout.TENSOR and not other.opaque
     return rows and other.dim == 0
+
+
+def _is_picked(one: Data, other: Data) -> bool:
+    """Whether one is a row at a fixed place of many, as ``list(x)[0]`` is, and the other many."""
+    fixed = one.placement is Placement.ROWS and any(map(_is_literal, one.taken_by))
+    return fixed and _are_plain(other)
 
 
 def _is_literal(position: str) -> bool:

@@ -69,7 +69,9 @@ def yielded(run: RunState, node: cst.BaseExpression, loader: Instance) -> Value 
         given = [value(samples(loader))]
         made = run.call(node, value(*functions), given, {})
     run.mixes(node, *(leaf for leaf in _leaves(made) if _counts_samples(leaf)))
-    layout = _layout(made)
+    picked = [] if _takes_single_samples(loader) else list(filter(_is_picked, _leaves(made)))
+    run.mixes(node, *(replace(leaf, dim=0) for leaf in picked))
+    layout = None if picked else _layout(made)
     if layout is not None:
         run.facts.loading.layouts[loader] = layout
     usual = Data(Placement.SHARD, frozenset({loader}), form=Layout.YIELDED)
@@ -82,6 +84,22 @@ def yielded(run: RunState, node: cst.BaseExpression, loader: Instance) -> Value 
 def _counts_samples(leaf: Atom) -> TypeGuard[Data]:
     """Whether a part of a batch is the number of its samples, which is another on each rank."""
     return isinstance(leaf, Data) and leaf.placement is Placement.COUNT
+
+
+def _is_picked(leaf: Atom) -> TypeGuard[Data]:
+    """Whether a part of a batch is of the sample at a fixed place: a rank's first is another."""
+    if not isinstance(leaf, Data) or not isinstance(leaf.form, Layout):
+        return False
+    single = leaf.placement is Placement.ROWS or leaf.dim == NO_ROWS
+    return single and any(place.removeprefix("-").isdigit() for place in leaf.taken_by)
+
+
+def _takes_single_samples(loader: Instance) -> bool:
+    """Whether a batch surely is one sample, which is PyTorch's default."""
+    given = loader.arguments
+    if "batch_sampler" in given or "**" in given:
+        return False
+    return "batch_size" not in given or given["batch_size"].constant() == 1
 
 
 def mixed(run: RunState, node: cst.CSTNode, data: Data, *, known: bool, rows: bool) -> Value:

@@ -194,14 +194,14 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
     held = atom.elements if atom.type in CONTAINERS else instances.item(atom)
     held = loaded_files.one_result(run, node, value(atom), held)
     if run.collating and atom.type == "list":
-        return value(*(_one_sample(node, one) for one in held.atoms))
+        return value(*(_one_sample(node.slice[0].slice, one) for one in held.atoms))
     return held
 
 
-def _one_sample(node: cst.Subscript, atom: Atom) -> Atom:
+def _one_sample(place: cst.BaseSlice, atom: Atom) -> Atom:
     """What a collate function takes out of a list of samples: one of them."""
-    sample = isinstance(atom, Data) and atom.dim == NO_ROWS
-    return single_samples.at(node.slice[0].slice, atom) if sample else atom  # type: ignore[arg-type]
+    sample = isinstance(atom, Data) and (atom.dim == NO_ROWS or atom.placement is Placement.ROWS)
+    return single_samples.at(place, atom) if sample else atom  # type: ignore[arg-type]
 
 
 def _list_slice(run: RunState, node: cst.Subscript, listed: Instance) -> Value:
@@ -320,7 +320,11 @@ def _part(run: RunState, atom: Atom, position: int, count: int) -> Value:
         exact = atom.attribute(f"[{position}]")
         if exact is not None and atom.attribute("*") is None:
             return exact
-        return atom.elements if atom.type in CONTAINERS else instances.item(atom)
+        held = atom.elements if atom.type in CONTAINERS else instances.item(atom)
+        if run.collating and atom.type == "list":
+            place = cst.Index(cst.Integer(str(position)))
+            return value(*(_one_sample(place, one) for one in held.atoms))
+        return held
     if isinstance(atom, Data):
         return tensors.part(atom, position)
     if isinstance(atom, ReplicatedTensor):
