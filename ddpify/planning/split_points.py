@@ -53,6 +53,8 @@ def split_batches(facts: Facts, choices: Choices) -> bool:
         p: by for p, by in facts.by_hand.wanted.items() if p[0] not in facts.by_hand.without_rows
     }
     _split(choices, wanted)
+    for node in facts.by_hand.cut:
+        choices.batches.pop(node, None)
     for kind in (choices.trained, choices.alike):
         kind |= {
             node

@@ -88,7 +88,28 @@ for epoch in range(2):
         loss = F.mse_loss(model(inputs), targets)
 {_STEP}"""
 
-_PLACES = {"loop": (_LOOP, 8), "forward": (_FORWARD, 8), "collate": (_COLLATE, 4)}
+_BY_HAND = f"""\
+{_HEAD}
+torch.manual_seed(905)
+features, goals = torch.randn(10, 4), torch.randn(10, 4)
+order = torch.randperm(len(features))
+model = nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for epoch in range(2):
+    for i in range(0, len(features), 5):
+        rows = order[i : i + 5]
+        inputs, targets = features[rows], goals[rows]
+        out = model(inputs)
+        LINES
+        loss = F.mse_loss(out, targets) + 0.1 * r.pow(2).mean()
+{_STEP}"""
+
+_PLACES = {
+    "loop": (_LOOP, 8),
+    "forward": (_FORWARD, 8),
+    "collate": (_COLLATE, 4),
+    "by hand": (_BY_HAND, 8),
+}
 
 
 _DATA_OF_A_FILE = """\
@@ -121,6 +142,6 @@ def of_unknown_dimensions(lines: str, *sizes: int) -> str:
 
 
 def script(place: str, lines: str) -> str:
-    """A training script with these lines in the loop, in a forward, or in a collate function."""
+    """A training script with these lines there; ``by hand``, on batches that it makes itself."""
     text, indent = _PLACES[place]
     return text.replace("LINES", lines.replace("\n", "\n" + " " * indent))

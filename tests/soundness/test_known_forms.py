@@ -311,6 +311,9 @@ FORMS = [
     ),
     *(("forward", lines) for lines in SEVERAL_OF_ALL),
     *(("collate", lines) for lines in (*IN_COLLATE, *LEFT_OUT, *PUT_BACK)),
+    ("by hand", "r = torch.cat([out, targets[:1]])"),
+    ("by hand", "r = out - targets[:1]"),
+    ("by hand", "r = torch.cat([out, targets.flip(0)])"),
 ]
 
 
@@ -346,6 +349,9 @@ REFUSED = [
         "h = checkpoint(lambda x: x * torch.rand(()), h, use_reentrant=False)",
     ),
     ("collate", "r = inputs[targets.argmax(1).clamp(max=0)]"),
+    ("collate", "inputs = samples[0][0]"),
+    ("collate", "first, *_ = inputs.unbind(0)\ninputs = first"),
+    ("collate", "r = list(inputs)[-1]"),
     ("loop", "z = torch.zeros(8, 4)\nv = z[: len(out)]\nv.copy_(out)\nloss = loss + z.mean()"),
     ("loop", "z = torch.zeros(8, 4)\nv = z[: len(out)]\nv[:] = out\nloss = loss + z.mean()"),
 ]

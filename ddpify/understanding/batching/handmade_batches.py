@@ -20,6 +20,7 @@ from ddpify.understanding.batching import batch_sizes, item_dimensions
 from ddpify.understanding.facts import Entry
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import bounds
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -313,6 +314,9 @@ def split(run: RunState, node: cst.CSTNode, one: Value) -> Value:
     if _is_split(run, one):
         run.facts.by_hand.split_before.setdefault(node, run.site(node))
         return one
+    if _is_cut(run, node, one):
+        run.facts.by_hand.cut.add(node)
+        return one
     run.facts.by_hand.split_here.add(node)
     dim_at_definition = run.choices.batches[node]
     source = run.instance(node, run.module, _BATCH)
@@ -325,6 +329,14 @@ def _is_split(run: RunState, one: Value) -> bool:
     """Whether this is a rank's rows already, of batches that are trained on."""
     rows = all(data.placement is Placement.SHARD for data in one.data)
     return rows and not replicated_tensors(one) and trained_on(run, one.data)
+
+
+def _is_cut(run: RunState, node: cst.CSTNode, one: Value) -> bool:
+    """Whether this is a fixed number of rows of a batch that is split already, as ``x[:1]`` is."""
+    if not isinstance(node, cst.Subscript) or not bounds.are_fixed(run, node.slice[0].slice):
+        return False
+    split = [d.placement is Placement.ROWS or d.form is Layout.GATHERED for d in one.data]
+    return bool(split) and all(split) and not replicated_tensors(one)
 
 
 def trained_on(run: RunState, rows: Iterable[Data]) -> bool:

@@ -24,7 +24,7 @@ from ddpify.understanding.batching import (
 )
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import dimensions
+from ddpify.understanding.shapes import bounds, dimensions
 from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,
@@ -33,6 +33,7 @@ from ddpify.understanding.values import (
     Data,
     Instance,
     Number,
+    ReplicatedTensor,
     Value,
     deep_atoms,
     value,
@@ -174,7 +175,17 @@ def _under_replicated(run: RunState, node: cst.BaseExpression, rows: Data, dim: 
     if not (plain and inside and dim == rows.dim):
         return False
     shown = queues.pieces(run, node)
-    return any(held.atoms and all(map(_is_replicated, held.atoms)) for _, held in shown)
+    return any(
+        held.atoms and (all(map(_is_replicated, held.atoms)) or _is_cut(run, piece, held))
+        for piece, held in shown
+    )
+
+
+def _is_cut(run: RunState, piece: cst.BaseExpression, held: Value) -> bool:
+    """Whether this is a fixed number of rows of a batch that is made by hand, as ``x[:1]`` is."""
+    if not isinstance(piece, cst.Subscript) or not held.of(ReplicatedTensor):
+        return False
+    return bounds.are_fixed(run, piece.slice[0].slice)
 
 
 def _is_replicated(piece: Atom) -> bool:

@@ -30,6 +30,12 @@ def written(part_: cst.BaseSlice) -> list[cst.BaseExpression]:
     return [bound for bound in given if bound is not None]
 
 
+def are_fixed(run: RunState, part_: cst.BaseSlice) -> bool:
+    """Whether a slice has bounds, and those are the same numbers for each batch."""
+    given = written(part_)
+    return bool(given) and all(isinstance(run.seen(one).constant(), int) for one in given)
+
+
 def is_one_long(part_: cst.Slice) -> bool:
     """Whether a slice is ``i : i + 1``."""
     upper = part_.upper
