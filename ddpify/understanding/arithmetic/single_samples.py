@@ -134,6 +134,11 @@ def _is_picked(one: Data, other: Data) -> bool:
     return fixed and _are_plain(other)
 
 
+def fixed(taken_by: frozenset[str]) -> frozenset[str]:
+    """Of these positions the fixed ones, which samples that are put together have in common."""
+    return frozenset(filter(_is_literal, taken_by))
+
+
 def _is_literal(position: str) -> bool:
     return position.removeprefix("-").isdigit()
 

@@ -69,7 +69,11 @@ def yielded(run: RunState, node: cst.BaseExpression, loader: Instance) -> Value 
         given = [value(samples(loader))]
         made = run.call(node, value(*functions), given, {})
     run.mixes(node, *(leaf for leaf in _leaves(made) if _counts_samples(leaf)))
-    picked = [] if _takes_single_samples(loader) else list(filter(_is_picked, _leaves(made)))
+    picked = (
+        []
+        if _takes_single_samples(loader)
+        else list(filter(_is_picked, _leaves(made, listed=False)))
+    )
     run.mixes(node, *(replace(leaf, dim=0) for leaf in picked))
     layout = None if picked else _layout(made)
     if layout is not None:
@@ -87,11 +91,11 @@ def _counts_samples(leaf: Atom) -> TypeGuard[Data]:
 
 
 def _is_picked(leaf: Atom) -> TypeGuard[Data]:
-    """Whether a part of a batch is of the sample at a fixed place: a rank's first is another."""
+    """Whether a part of a batch is of the sample at one place: a rank's first is another."""
     if not isinstance(leaf, Data) or not isinstance(leaf.form, Layout):
         return False
     single = leaf.placement is Placement.ROWS or leaf.dim == NO_ROWS
-    return single and any(place.removeprefix("-").isdigit() for place in leaf.taken_by)
+    return single and bool(leaf.taken_by)
 
 
 def _takes_single_samples(loader: Instance) -> bool:
@@ -280,12 +284,17 @@ def _is_of_each_sample(leaf: Atom) -> bool:
     return isinstance(leaf, Data) and leaf.dim == NO_ROWS and leaf.form is not Layout.SEVERAL
 
 
-def _leaves(made: Value) -> Iterator[Atom]:
-    """What a batch is made of, without the containers around it; one may hold itself."""
+def _leaves(made: Value, *, listed: bool = True) -> Iterator[Atom]:
+    """What a batch is made of, without the containers around it; one may hold itself.
+
+    Without ``listed``, not the items of which a list has any number.
+    """
     todo, seen = list(reversed(made.atoms)), set[Atom]()
     while todo:
         atom = todo.pop()
         parts = _parts(atom)
+        if not listed and parts.pop("*", None) is not None and not parts:
+            continue
         if not parts:
             yield atom
         elif atom not in seen:

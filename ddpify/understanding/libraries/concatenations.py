@@ -114,6 +114,7 @@ def concatenated(
     inner = _beside_rows(run, node, inner)
     worst = [d for d in inner if d.placement is not Placement.SHARD]
     first = (worst or inner)[0]
+    first = replace(first, taken_by=single_samples.fixed(first.taken_by))
     one_by_one = _taken_one_by_one(pieces, first)
     if one_by_one is not None:
         return value(collating.joined(one_by_one, short, dim))
