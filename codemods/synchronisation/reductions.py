@@ -227,6 +227,8 @@ def _orders(plan: Plan, edits: Edits) -> None:
             edits.change(node, _drawn_alike(alias))
             edits.note(site, f"{brief(node)}: the same numbers on all ranks")
     for node, site in plan.facts.rows.taken_rows.items():
+        if node in plan.reductions:
+            plan.refuse(_taken_twice(site))
         edits.change(node, _taken(alias))
         edits.note(site, f"{brief(node)}: rows of all ranks, unless the index is a mask")
     for node, regrouped in plan.facts.rows.regrouped.items():
@@ -244,6 +246,15 @@ def _orders(plan: Plan, edits: Edits) -> None:
             regrouped.site,
             f"{brief(node)}: this rank's rows of a result that is computed from all rows",
         )
+
+
+def _taken_twice(site: Site) -> Refusal:
+    return Refusal(
+        site.module,
+        site.node,
+        "the rows that are taken here are those of all ranks in one place, and a rank's in another",
+        "take them by a mask, or in two lines of their own",
+    )
 
 
 def _drawn_alike(alias: str) -> Callable[[cst.CSTNode], cst.CSTNode]:

@@ -9,6 +9,10 @@ from benchmarks.soundness.trying import Trial
 from tests.soundness.known_forms import of_unknown_dimensions, script
 
 IN_LOOP = [
+    "r = torch.einsum('bi,bi->', out, targets)\nloss = F.mse_loss(out + 0.1 * r, targets)",
+    "r = out.sum(0).sum(0)\nloss = F.mse_loss(out + 0.1 * r, targets)",
+    "r = torch.maximum(out, out[0])\nq = torch.where(out > 0, out, out[-1])\n"
+    "print(len(r), r.numel(), q.shape, torch.lerp(out, out[0], 0.5).numel())",
     "r = torch.Tensor([[loss, out.mean()]])\nprint(r.mean())",
     "r = torch.tensor([1.0, out.sum(), loss.item()])\nprint(r)",
     "r = torch.FloatTensor([len(out), out.sum()])\nprint(r)",
@@ -352,6 +356,12 @@ REFUSED = [
     ("collate", "inputs = samples[0][0]"),
     ("collate", "first, *_ = inputs.unbind(0)\ninputs = first"),
     ("collate", "r = list(inputs)[-1]"),
+    ("collate", "for row in inputs:\n    r = row\ninputs = r"),
+    ("loop", "z = out.clone()\nz.squeeze_()\nprint(z.sum().item(), z.shape)"),
+    (
+        "loop",
+        "at = labels.clamp(max=0)\nz = out.clone()\nz[at] = targets[at]\nloss = loss + z.mean()",
+    ),
     ("loop", "z = torch.zeros(8, 4)\nv = z[: len(out)]\nv.copy_(out)\nloss = loss + z.mean()"),
     ("loop", "z = torch.zeros(8, 4)\nv = z[: len(out)]\nv[:] = out\nloss = loss + z.mean()"),
 ]

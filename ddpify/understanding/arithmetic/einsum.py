@@ -67,7 +67,7 @@ def contracted(
         return tensor_pairs.mixed(run, node, first, operands)
     loaders = frozenset(loader for _, d in rows for loader in d.loaders)
     if place < 0:
-        return value(replace(first.placed(Placement.SUM), loaders=loaders))
+        return value(replace(first.placed(Placement.SUM), loaders=loaders, one_each=not output))
     kept = replace(first.placed(Placement.SHARD), dim=place, ndim=len(output))
     return value(replace(kept, loaders=loaders))
 

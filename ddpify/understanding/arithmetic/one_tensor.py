@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.records import replace
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import across_samples, tensor_items, views
 from ddpify.understanding.arithmetic.along_dimension import along_dimension, normalised
 from ddpify.understanding.arithmetic.operation import Operation
@@ -104,6 +105,8 @@ def _with_dimensions_moved(one: Operation) -> Value | None:
 
 def _squeezed(one: Operation) -> Value | None:
     """Without the dimensions of size one; where that is all, it is known to have one element."""
+    if one.name == "squeeze_" and not one.rest and not one.kwargs:
+        _forbid_single_rows(one)
     if one.name != "squeeze":
         return None
     if not one.run.collating:
@@ -114,6 +117,13 @@ def _squeezed(one: Operation) -> Value | None:
         return None
     of_one_layer = replace(one.data, dim=0, definition_sites=frozenset(), form=Layout.TENSOR)
     return value(of_one_layer)
+
+
+def _forbid_single_rows(one: Operation) -> None:
+    """In place, a rank that has a single row loses the dimension of the rows."""
+    if not one.run.collating and one.data.dim != NO_ROWS:
+        packed = replace(one.data, definition_sites=frozenset(), form=Layout.PACKED)
+        one.run.demand(one.operand, value(packed), uses.A_VIEW)
 
 
 def _reshaped(one: Operation) -> Value | None:

@@ -371,7 +371,8 @@ def note_used_unseen(run: RunState, node: cst.CSTNode, given: Iterable[Value]) -
 
 
 def _note_reduced(run: RunState, held: Iterable[Data]) -> None:
-    numbers = (d for d in held if d.reduced and d.one_each)  # others are known at run time
+    # Of what surely has a dimension, it is known at run time.
+    numbers = (d for d in held if d.reduced and (d.one_each or not d.ndim))
     run.facts.reductions.used_on_rows.update(site for d in numbers for site in d.definition_sites)
 
 

@@ -229,6 +229,9 @@ def _function(
         return of_all
     if broadcasts(name) and _meet_crosswise(run, [held.data for _, held in operands]):
         return tensor_pairs.mixed(run, node, data[0][1], operands)
+    picked_ = _beside_picked(operands) if broadcasts(name) else None
+    if picked_ is not None:
+        return tensor_pairs.binary(run, node, "*", *picked_)
     results = []
     for operand, one in data:
         made = of_one(Operation(run, node, name, operand, one, rest, kwargs))
@@ -247,6 +250,17 @@ def _function(
         held = operands[0][1].atoms
         followed.append(value(*(a for a in held if isinstance(a, Data) and a.reduced)))
     return join(*followed)
+
+
+def _beside_picked(operands: list[Operand]) -> tuple[Operand, Operand] | None:
+    """An operand with a rank's rows, and one with rows picked out of some, which they meet."""
+    rows = [one for one in operands if _are_all(one[1], Placement.SHARD)]
+    picked_ = [one for one in operands if _are_all(one[1], Placement.ROWS)]
+    return (rows[0], picked_[0]) if rows and picked_ else None
+
+
+def _are_all(held: Value, placement: Placement) -> bool:
+    return bool(held.data) and all(data.placement is placement for data in held.data)
 
 
 def _is_of_two(operands: list[Operand], rest: Sequence[Value]) -> bool:
