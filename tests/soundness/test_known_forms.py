@@ -138,6 +138,8 @@ BESIDE_ALL = [
     "o = out.cumsum(0)\nloss = F.mse_loss(torch.stack([o[i] * i for i in range(len(o))]), targets)",
 ]
 VIEWED_IN_FORWARD = [
+    "z = F.pad(nn.Upsample(scale_factor=2)(h.view(len(h), 1, 2, 2)), [1, 1, 0, 0])\n"
+    "h = h + z.flatten(1)[:, :4]",
     "h = h.t().contiguous().view(h.size(0), h.size(1))",
     "h = torch.cat([h, inputs]).view(2, -1, 4)[1] + h",
     "h = torch.cat([h, inputs]).view(len(h), 8)[:, :4]",

@@ -229,7 +229,9 @@ def _is_among_last(name: str, data: Data, rest: Sequence[Value]) -> bool:
     if name in LAST_TOLD and rest:
         last = dimensions.length(rest[0]) // LAST_TOLD[name]
     plain = data.form in (Layout.TENSOR, Layout.STATE) and not data.opaque
-    if plain and not data.ndim and (name in LAST_OF or name in LAST_TOLD):
+    # Images are padded in two dimensions, and the samples of a matrix hardly: of an unknown number
+    # of dimensions the last are not taken for those of the samples there.
+    if plain and not data.ndim and (name in LAST_OF or name in LAST_TOLD) and name != "pad":
         return dimensions.may_be_of_rows(data, range(-last, 0))
     return plain and data.ndim > 0 and data.dim >= data.ndim - last
 
