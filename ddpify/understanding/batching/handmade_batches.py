@@ -333,7 +333,7 @@ def _is_split(run: RunState, one: Value) -> bool:
 
 def _is_cut(run: RunState, node: cst.CSTNode, one: Value) -> bool:
     """Whether this is a fixed number of rows of a batch that is split already, as ``x[:1]`` is."""
-    if not isinstance(node, cst.Subscript) or not bounds.are_fixed(run, node.slice[0].slice):
+    if not bounds.is_fixed(run, node):
         return False
     split = [d.placement is Placement.ROWS or d.form is Layout.GATHERED for d in one.data]
     return bool(split) and all(split) and not replicated_tensors(one)

@@ -40,9 +40,9 @@ class HandmadeBatches:
     flat: set[cst.CSTNode] = field(default_factory=set)  # of those, the flattened ones
     # Of the places that were chosen to split batches at: where rows came split or replicated.
     split_before: dict[cst.CSTNode, Site] = field(default_factory=dict)
+    split_here: set[cst.CSTNode] = field(default_factory=set)
     # A fixed number of rows out of batches that are split: they are no batch.
     cut: set[cst.CSTNode] = field(default_factory=set)
-    split_here: set[cst.CSTNode] = field(default_factory=set)
     # Batches made by hand that enter a model while a loader's are in use.
     beside_loaders: dict[cst.CSTNode, Site] = field(default_factory=dict)
     unmatched: dict[cst.CSTNode, Site] = field(default_factory=dict)  # does so in no known way

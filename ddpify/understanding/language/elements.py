@@ -193,8 +193,13 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
         return join(carried_values.read(run, atom, key, exact), atom.attribute("*") or UNKNOWN)
     held = atom.elements if atom.type in CONTAINERS else instances.item(atom)
     held = loaded_files.one_result(run, node, value(atom), held)
-    if run.collating and atom.type == "list":
-        return value(*(_one_sample(node.slice[0].slice, one) for one in held.atoms))
+    return _out_of(run, atom, node.slice[0].slice, held)
+
+
+def _out_of(run: RunState, listed: Instance, place: cst.BaseSlice, held: Value) -> Value:
+    """What is at a place of an object that holds such items; a collate function knows the place."""
+    if run.collating and listed.type == "list":
+        return value(*(_one_sample(place, one) for one in held.atoms))
     return held
 
 
@@ -321,10 +326,7 @@ def _part(run: RunState, atom: Atom, position: int, count: int) -> Value:
         if exact is not None and atom.attribute("*") is None:
             return exact
         held = atom.elements if atom.type in CONTAINERS else instances.item(atom)
-        if run.collating and atom.type == "list":
-            place = cst.Index(cst.Integer(str(position)))
-            return value(*(_one_sample(place, one) for one in held.atoms))
-        return held
+        return _out_of(run, atom, cst.Index(cst.Integer(str(position))), held)
     if isinstance(atom, Data):
         return tensors.part(atom, position)
     if isinstance(atom, ReplicatedTensor):

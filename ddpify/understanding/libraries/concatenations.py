@@ -184,9 +184,7 @@ def _under_replicated(run: RunState, node: cst.BaseExpression, rows: Data, dim: 
 
 def _is_cut(run: RunState, piece: cst.BaseExpression, held: Value) -> bool:
     """Whether this is a fixed number of rows of a batch that is made by hand, as ``x[:1]`` is."""
-    if not isinstance(piece, cst.Subscript) or not held.of(ReplicatedTensor):
-        return False
-    return bounds.are_fixed(run, piece.slice[0].slice)
+    return bool(held.of(ReplicatedTensor)) and bounds.is_fixed(run, piece)
 
 
 def _is_replicated(piece: Atom) -> bool:

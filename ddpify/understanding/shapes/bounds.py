@@ -30,9 +30,9 @@ def written(part_: cst.BaseSlice) -> list[cst.BaseExpression]:
     return [bound for bound in given if bound is not None]
 
 
-def are_fixed(run: RunState, part_: cst.BaseSlice) -> bool:
-    """Whether a slice has bounds, and those are the same numbers for each batch."""
-    given = written(part_)
+def is_fixed(run: RunState, node: cst.CSTNode) -> bool:
+    """Whether this is ``x[:1]`` or the like: its bounds are the same numbers for each batch."""
+    given = written(node.slice[0].slice) if isinstance(node, cst.Subscript) else []
     return bool(given) and all(isinstance(run.seen(one).constant(), int) for one in given)
 
 
