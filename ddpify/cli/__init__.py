@@ -7,8 +7,11 @@ help and linting start without torch.
 from __future__ import annotations
 
 import sys
+from functools import cache
+from typing import Any
 
 import typer
+from typer.main import get_command
 
 from ddpify.cli import check, convert, launch, lint, run, scale, server, verify
 from ddpify.cli.app import app
@@ -22,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code: 0 done, 1 not converted, 2 usage or bad input."""
     own, script = _split_arguments(sys.argv[1:] if arguments is None else arguments)
     try:
-        result = app(own, standalone_mode=False, obj=script)
+        result = _command()(own, standalone_mode=False, obj=script)
     except DdpifyError as error:
         print(f"ddpify: {error}", file=sys.stderr)
         return int(error.exit_code)
@@ -33,6 +36,12 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:
         return _usage_error(error)
     return result if isinstance(result, int) else ExitCode.DONE
+
+
+@cache
+def _command() -> Any:
+    """All commands and their options, built once: typer takes long to do it."""
+    return get_command(app)
 
 
 def _split_arguments(arguments: list[str]) -> tuple[list[str], list[str]]:
