@@ -32,7 +32,9 @@ ROOT = Path(__file__).parents[1]
 
 T = TypeVar("T")
 
-_READ_AT_THE_START = re.compile("PYTHON|LD_|TORCH_(?!NCCL)|OMP_(?!NUM_THREADS)|KMP_|MKL_")
+_READ_AT_THE_START = re.compile(
+    "PYTHON|LD_|TORCH_(?!NCCL|DISABLE_SHARE)|OMP_(?!NUM_THREADS)|KMP_|MKL_"
+)
 _EMULATED = {"PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
 _OPTIONS = {"-u": "PYTHONUNBUFFERED", "-B": "PYTHONDONTWRITEBYTECODE"}
 _OWN = {
@@ -59,7 +61,8 @@ class Call:
     Attributes:
         words: The command line after the interpreter, without its options.
         options: Those, as the variables that stand for them.
-        network: The network namespace that ``ip netns exec`` names; empty for the caller's.
+        network: The network namespace, by its name for ``ip netns exec`` or by its path; empty for
+            the caller's.
         environment: All variables.
         folder: The working folder.
         passed: Descriptors that it has, besides the standard three.
@@ -179,7 +182,7 @@ def _call(options: Mapping[str, Any]) -> Call | None:
     arguments, environment = options["args"], options["env"]
     if isinstance(arguments, (str, bytes, os.PathLike)) or not options["close_fds"]:
         return None
-    split = _split(list(map(os.fsdecode, arguments)))
+    split = split_command(list(map(os.fsdecode, arguments)))
     return split and Call(
         *split,
         environment=dict(os.environ if environment is None else environment),
@@ -192,7 +195,7 @@ def _call(options: Mapping[str, Any]) -> Call | None:
 
 def _start_spawned(path: bytes, arguments: Sequence[Any], passed: Sequence[int]) -> int:
     """``multiprocessing.util.spawnv_passfds``, by the server where it can."""
-    split = _split(list(map(os.fsdecode, arguments)))
+    split = split_command(list(map(os.fsdecode, arguments)))
     if _server and split:
         call = Call(*split, dict(os.environ), os.getcwd(), sorted(passed))
         if _server.serves(call):
@@ -202,7 +205,7 @@ def _start_spawned(path: bytes, arguments: Sequence[Any], passed: Sequence[int])
 
 def _replace(path: str, arguments: list[str], environment: Mapping[str, str]) -> NoReturn:
     """``os.execve``, by the server where it can: this process stays until its successor ends."""
-    split = _split(arguments)
+    split = split_command(arguments)
     if _server and split:
         call = Call(*split, dict(environment), os.getcwd(), [])
         if _server.serves(call):
@@ -212,7 +215,7 @@ def _replace(path: str, arguments: list[str], environment: Mapping[str, str]) ->
     _execve(path, arguments, environment)
 
 
-def _split(words: list[str]) -> tuple[list[str], list[str], str] | None:
+def split_command(words: list[str]) -> tuple[list[str], list[str], str] | None:
     """The words after the interpreter, the variables for its options, and its network."""
     network = ""
     if words[:3] == ["ip", "netns", "exec"]:

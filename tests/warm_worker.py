@@ -108,7 +108,7 @@ def _become(call: warm.Call, descriptors: list[int]) -> NoReturn:
 def _enter(network: str) -> None:
     """Go into a network namespace."""
     libc = ctypes.CDLL(None, use_errno=True)
-    with open(f"/run/netns/{network}") as namespace:
+    with Path("/run/netns", network).open() as namespace:
         if libc.setns(namespace.fileno(), _NETWORK):
             raise OSError(ctypes.get_errno(), "setns")
 

@@ -17,6 +17,8 @@ from ddpify.launching.command import launch_file
 from ddpify.launching.launch import Launch
 from ddpify.launching.options import SlurmOptions
 from tests.launching.training import Weights, assert_trained, environment, make_scripts
+from tests.launching.warm_commands import warm_commands
+from tests.warm import Server, warm_processes
 
 SRUN = """\
 #!/bin/bash
@@ -40,15 +42,23 @@ MOMENTS = 300.0
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Weights]:
+def made(tmp_path_factory: pytest.TempPathFactory, server: Server | None) -> tuple[Path, Weights]:
     """The converted script, and what its original trains."""
     folder = tmp_path_factory.mktemp("made")
-    expected = make_scripts(folder)
+    with warm_processes(server):
+        expected = make_scripts(folder)
     return folder / "train_ddp.py", expected
 
 
+@pytest.fixture(scope="module")
+def commands(server: Server | None) -> Iterator[Path]:
+    """A folder with the torchrun and the python that scripts of a shell find first."""
+    with warm_commands(server) as folder:
+        yield folder
+
+
 @pytest.mark.torchrun
-def test_slurm(made: tuple[Path, Weights], tmp_path: Path) -> None:
+def test_slurm(made: tuple[Path, Weights], commands: Path, tmp_path: Path) -> None:
     script, expected = made
     shutil.copy(script, tmp_path)
     for name, text in (("srun", SRUN), ("scontrol", SCONTROL)):
@@ -64,7 +74,7 @@ def test_slurm(made: tuple[Path, Weights], tmp_path: Path) -> None:
         SLURM_CPUS_PER_TASK="1",
         GLOO_SOCKET_IFNAME="lo",
     )
-    variables["PATH"] = f"{tmp_path}:{variables['PATH']}"
+    variables["PATH"] = f"{tmp_path}:{commands}:{variables['PATH']}"
     command = ["bash", "job.sh"]
     subprocess.run(command, cwd=tmp_path, env=variables, check=True, timeout=MOMENTS)
     assert_trained(tmp_path, expected, ranks=2)
@@ -122,9 +132,13 @@ def nodes() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.torchrun
-def test_two_nodes(nodes: tuple[str, str], made: tuple[Path, Weights], tmp_path: Path) -> None:
+def test_two_nodes(
+    nodes: tuple[str, str], made: tuple[Path, Weights], commands: Path, tmp_path: Path
+) -> None:
     script, expected = made
     shutil.copy(script, tmp_path)
+    variables = environment()
+    variables["PATH"] = f"{commands}:{variables['PATH']}"
     hosts = ("10.213.0.1", "10.213.0.2")
     launch = Launch(
         "train_ddp.py", nodes=2, hosts=hosts, interface="veth0", cpu=True, max_restarts=1
@@ -134,7 +148,7 @@ def test_two_nodes(nodes: tuple[str, str], made: tuple[Path, Weights], tmp_path:
         subprocess.Popen(
             ["ip", "netns", "exec", node, "bash", "launch.sh", str(number)],
             cwd=tmp_path,
-            env=environment(),
+            env=variables,
         )
         for number, node in enumerate(nodes)
     ]
@@ -149,17 +163,19 @@ def test_two_nodes(nodes: tuple[str, str], made: tuple[Path, Weights], tmp_path:
 SSH = """\
 #!/bin/bash
 # ssh HOST COMMAND, where a host is the network namespace that has its address.
+command=${{2//{python}/{warm}}}
 case $1 in
-  10.213.0.1) exec ip netns exec {first} bash -c "$2" ;;
-  10.213.0.2) exec ip netns exec {second} bash -c "$2" ;;
+  10.213.0.1) exec ip netns exec {first} bash -c "$command" ;;
+  10.213.0.2) exec ip netns exec {second} bash -c "$command" ;;
 esac
 exit 255
 """
 
 
-def ssh(folder: Path, nodes: tuple[str, str]) -> str:
+def ssh(folder: Path, nodes: tuple[str, str], commands: Path) -> str:
     path = folder / "fake-ssh"
-    path.write_text(SSH.format(first=nodes[0], second=nodes[1]))
+    interpreters = {"python": sys.executable.replace("/", "\\/"), "warm": commands / "python"}
+    path.write_text(SSH.format(first=nodes[0], second=nodes[1], **interpreters))
     path.chmod(0o755)
     return str(path)
 
@@ -172,11 +188,13 @@ def ddpify_run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.torchrun
-def test_run_over_ssh(nodes: tuple[str, str], made: tuple[Path, Weights], tmp_path: Path) -> None:
+def test_run_over_ssh(
+    nodes: tuple[str, str], made: tuple[Path, Weights], commands: Path, tmp_path: Path
+) -> None:
     script, expected = made
     shutil.copy(script, tmp_path)
     hosts = ("--hosts", "10.213.0.1,10.213.0.2", "--interface", "veth0", "--nproc", "1")
-    log = ("--log-dir", "log dir", "--ssh", ssh(tmp_path, nodes))
+    log = ("--log-dir", "log dir", "--ssh", ssh(tmp_path, nodes, commands))
     done = ddpify_run(tmp_path, "train_ddp.py", *hosts, *log)
     assert done.returncode == 0, done.stderr
     assert_trained(tmp_path, expected, ranks=2)
@@ -210,10 +228,19 @@ def test_run_on_each_node_by_itself(
 
 
 @pytest.mark.torchrun
-def test_run_ends_all_hosts_when_one_fails(nodes: tuple[str, str], tmp_path: Path) -> None:
+def test_run_ends_all_hosts_when_one_fails(
+    nodes: tuple[str, str], commands: Path, tmp_path: Path
+) -> None:
     text = "import os, sys, time\nif os.environ['RANK'] == '1': sys.exit(3)\ntime.sleep(200)\n"
     (tmp_path / "train_ddp.py").write_text(text)
-    hosts = ("--hosts", "10.213.0.1,10.213.0.2", "--nproc", "1", "--ssh", ssh(tmp_path, nodes))
+    hosts = (
+        "--hosts",
+        "10.213.0.1,10.213.0.2",
+        "--nproc",
+        "1",
+        "--ssh",
+        ssh(tmp_path, nodes, commands),
+    )
     begin = time.monotonic()
     done = ddpify_run(tmp_path, "train_ddp.py", *hosts)
     assert done.returncode != 0
