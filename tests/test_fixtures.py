@@ -59,7 +59,7 @@ def test_converted_trains_the_same(
     name: str, runs: TrainingRuns, originals: Originals, converted: Convert
 ) -> None:
     script = converted(name)
-    for world_size in (1, 2, 3):
+    for world_size in (1, 2, 3)[name not in NOT_RESUMABLE :]:  # of the others, snapshots have 1
         assert_same_training(originals(name), runs.run(script, world_size, beside=FIXTURES / name))
 
 
