@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence
+from ddpify.lint.proof import is_proved
 from ddpify.lint.scripts.before_group import ends_before_group
+from ddpify.lint.scripts.options import asks_unknown
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED
 from ddpify.lint.scripts.set_by_rank import object_guards
 from ddpify.lint.scripts.surely_ranks import surely_asks_rank
@@ -23,7 +25,6 @@ from ddpify.lint.scripts.unreached import joins_no_group
 from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.taint.sources import LOCAL, TOTAL
 
 if TYPE_CHECKING:
     from ddpify.lint.registry import Finding, Rule
@@ -68,6 +69,8 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
         return min(known, Confidence.LIKELY if likely else Confidence.POSSIBLE)
     if rule.name in _BY_RANK and not is_kept_by_rank(script.control, node):
         return Confidence.POSSIBLE
+    if known is Confidence.CERTAIN and not is_proved(script, rule, node):
+        return Confidence.LIKELY
     return known
 
 
@@ -79,7 +82,7 @@ def _runs_where_distributed(script: Script, node: cst.CSTNode) -> bool:
         for wrap in script.wraps
         for guard in control.guards(wrap.site.node)
     }
-    asked = [one for one in control.guards(node) if _asks_unknown(control, one.test)]
+    asked = [one for one in control.guards(node) if asks_unknown(control, one.test)]
     return bool(asked) and all((code_of(one.test), one.positive) in wrapping for one in asked)
 
 
@@ -106,7 +109,7 @@ def runs_in_any_case(
     control: Control, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
 ) -> bool:
     """Whether a node is reached whatever the options of the run are."""
-    if any(_asks_unknown(control, guard.test) for guard in control.guards(node)):
+    if any(asks_unknown(control, guard.test) for guard in control.guards(node)):
         return False
     function = control.script.structure_of(node).function(node)
     if function is None or function in control.spawned or function in seen:
@@ -114,20 +117,6 @@ def runs_in_any_case(
     inner = seen | {function}
     callers = control.callers(function)
     return any(runs_in_any_case(control, site.node, inner) for site in callers)
-
-
-def _asks_unknown(control: Control, test: cst.BaseExpression) -> bool:
-    """Whether a condition reads what nothing in sight sets, but for the default of an option."""
-    if control.asks_rank(test) or control.script.labels(test) & {LOCAL, TOTAL}:
-        return False  # what a rank has seen of the data is no option
-    flow = control.script.flow
-    module = control.script.owners.get(test, control.script.module)
-    return any(
-        one.location is not None
-        and all(edge.offers for edge in flow.edges_into({one.location}))
-        and one.location[0] != "result"
-        for one in flow.ancestry(test, module)
-    )
 
 
 def is_kept_by_rank(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ddpify.errors import DdpifyError
 from ddpify.lint.config import Settings
-from ddpify.lint.diagnostics import Diagnostic, by_place
+from ddpify.lint.diagnostics import Diagnostic, by_place, likely_at_most
 from ddpify.lint.files.relevance import MOST_FILES, files_without_training, is_program
 from ddpify.lint.files.unit_tests import is_unit_test
 from ddpify.lint.scripts.script_kinds import OTHER
@@ -99,8 +99,10 @@ def _told(
 
     if stopped is None or unfinished.CODE not in codes:
         return read
-    found = (*read.found, unfinished.cut_short(str(source.path), stopped))
-    return replace(read, found=tuple(sorted(found, key=by_place)))
+    told = unfinished.cut_short(str(source.path), stopped)
+    found = (*map(likely_at_most, read.found), told)
+    elsewhere = tuple(map(likely_at_most, read.elsewhere))
+    return replace(read, found=tuple(sorted(found, key=by_place)), elsewhere=elsewhere)
 
 
 def _check(

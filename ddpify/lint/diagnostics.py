@@ -130,6 +130,11 @@ class Diagnostic:
         return replace(self, fix=None)
 
 
+def likely_at_most(one: Diagnostic) -> Diagnostic:
+    """The same finding, where a part of what it rests on was not looked at."""
+    return replace(one, confidence=min(one.confidence, Confidence.LIKELY))
+
+
 def by_place(one: Diagnostic) -> tuple[str, int, Span, str, str]:
     """What findings are sorted by."""
     return one.path, one.cell or 0, one.span, one.code, one.name

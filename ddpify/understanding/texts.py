@@ -27,6 +27,7 @@ _OLD_CUDA = re.compile(r"\bcudatoolkit\s*=|\bcudatoolkit\b(?=.*-c pytorch)")
 _OLD_LAUNCHER = "torch.distributed.launch"
 _USES_ENVIRONMENT = re.compile(r"--use[-_]env\b")
 _ONE_NODE = re.compile(r"--nnodes[=\s]+1(?![\d:])|--standalone\b")
+_SEVERAL_NODES = re.compile(r"--nnodes[=\s]+[\"']?(?:1:[2-9]|[2-9]|1\d)")
 _LAUNCHERS = re.compile(r"torch\.distributed\.launch\b|torch\.distributed\.run\b|\btorchrun\b")
 
 
@@ -97,6 +98,11 @@ def is_kept_to_one_node(scripts: Collection[Path], texts: Mapping[Path, str]) ->
     """Whether commands start one of these with a launcher, and all of them ask for one node."""
     asked = [bool(_ONE_NODE.search(command)) for _, command in _launches(scripts, texts)]
     return bool(asked) and all(asked)
+
+
+def is_given_several_nodes(scripts: Collection[Path], texts: Mapping[Path, str]) -> bool:
+    """Whether some command starts one of these with a launcher on two nodes or more."""
+    return any(_SEVERAL_NODES.search(command) for _, command in _launches(scripts, texts))
 
 
 def _launches(scripts: Collection[Path], texts: Mapping[Path, str]) -> Iterator[tuple[str, str]]:

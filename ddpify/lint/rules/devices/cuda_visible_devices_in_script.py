@@ -76,7 +76,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.side_effects import VISIBLE, environment_key
@@ -90,6 +90,7 @@ _CHOOSES = frozenset({"torch.cuda.set_device", "torch.accelerator.set_device_ind
     group="device",
     severity=Severity.CRASH,
     applies="converted distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Assignments that every rank makes alike."""

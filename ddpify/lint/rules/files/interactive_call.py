@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 
@@ -46,7 +46,13 @@ _CALLS = ("builtins.input", "builtins.breakpoint", "pdb.set_trace", "ipdb.set_tr
           "IPython.embed")  # fmt: skip
 
 
-@rule("interactive-call", group="launch", severity=Severity.HANG, applies="distributed")
+@rule(
+    "interactive-call",
+    group="launch",
+    severity=Severity.HANG,
+    applies="distributed",
+    confidence=Confidence.LIKELY,
+)
 def check(script: Script) -> Iterator[Finding]:
     """Questions to a terminal that ranks do not have."""
     for call in script.calls(*_CALLS):

@@ -94,7 +94,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Applicability, Severity
+from ddpify.lint.diagnostics import Applicability, Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import Wrap
@@ -109,6 +109,7 @@ from ddpify.understanding.values import Const, Device
     severity=Severity.CRASH,
     applies="distributed",
     fixes="unsafe",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Backends beside the devices of all wrapped models."""

@@ -84,7 +84,7 @@ from ddpify.lint.scripts.repairs import add_argument, import_of
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.versions import depends_on_version
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.texts import is_for_old_torch, is_passed_no_rank
+from ddpify.understanding.texts import is_for_old_torch, is_launched, is_passed_no_rank
 
 _SPELLINGS = ("--local_rank", "--local-rank")
 
@@ -115,13 +115,19 @@ def check(script: Script) -> Iterator[Finding]:
         if is_read and not _reads_the_environment(script):
             # Where the old launcher is refused, that is what stops the script first. Where it is
             # not, the script runs with that one.
-            sure = not refuses and speaks_of_torchrun(script)
             yield Finding(
                 call,
                 "torchrun does not pass this option: every rank takes the default",
                 _default(script, call),
-                confidence=Confidence.CERTAIN if sure else Confidence.POSSIBLE,
+                confidence=Confidence.POSSIBLE if refuses else _torchrun(script),
             )
+
+
+def _torchrun(script: Script) -> Confidence:
+    """How sure it is that torchrun starts the script, and not the old launcher."""
+    if is_passed_no_rank(script.module.path, script.texts):
+        return Confidence.CERTAIN
+    return Confidence.LIKELY if speaks_of_torchrun(script) else Confidence.POSSIBLE
 
 
 def _refuses_others(script: Script, call: cst.Call) -> bool:
@@ -170,7 +176,8 @@ def _certainty(script: Script, is_read: bool) -> Confidence:
     if is_passed_no_rank(script.module.path, script.texts):
         return Confidence.POSSIBLE
     if script.requires_torch(2, 0):
-        return Confidence.CERTAIN
+        launched = is_launched([script.module.path], script.texts)
+        return Confidence.CERTAIN if launched else Confidence.LIKELY
     return Confidence.POSSIBLE if is_for_old_torch(script.texts) else Confidence.LIKELY
 
 

@@ -71,7 +71,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.after_wrap import events_after, is_in_training, through_wrapper
 from ddpify.lint.scripts.script import Script
@@ -86,7 +86,11 @@ _ADDING = (
 
 
 @rule(
-    "module-mutated-after-wrap", group="wrapping", severity=Severity.SILENT, applies="distributed"
+    "module-mutated-after-wrap",
+    group="wrapping",
+    severity=Severity.SILENT,
+    applies="distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Layers that come after the wrap."""

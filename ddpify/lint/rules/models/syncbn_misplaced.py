@@ -41,13 +41,19 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.model_structure import is_batchnorm
 
 
-@rule("syncbn-misplaced", group="wrapping", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "syncbn-misplaced",
+    group="wrapping",
+    severity=Severity.SILENT,
+    applies="distributed",
+    confidence=Confidence.LIKELY,
+)
 def check(script: Script) -> Iterator[Finding]:
     """Conversions of single layers whose result nobody takes."""
     for call in script.calls("torch.nn.SyncBatchNorm.convert_sync_batchnorm"):

@@ -85,7 +85,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.loss_inputs import takes
 from ddpify.lint.scripts.script import Script
@@ -109,6 +109,7 @@ _CUTTING = ("detach", "detach_", "data", "item")
     group="synchronisation",
     severity=Severity.SILENT,
     applies="distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Gathers of the model's output whose result a loss is made of."""

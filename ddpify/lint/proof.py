@@ -1,0 +1,91 @@
+"""What has to be in sight for a finding to be called certain.
+
+A finding is certain where nothing that it rests on is unseen. Three things often are, whatever a
+rule looks for: whether a run gets to the place, how many nodes there are, and what starts the
+ranks. Where one of them is not in sight, the finding is likely at most.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.lint.scripts.options import asks_unknown
+from ddpify.understanding.libraries.distributed import INIT_GROUP
+from ddpify.understanding.syntax import code_of
+from ddpify.understanding.texts import is_given_several_nodes, is_launched
+
+if TYPE_CHECKING:
+    from ddpify.lint.registry import Rule
+    from ddpify.lint.scripts.control import Control
+    from ddpify.lint.scripts.script import Script
+
+# Names that are wrong wherever they stand.
+_ANYWHERE = frozenset({"deprecated"})
+# With one node, the rank of a node is the global one.
+_ACROSS_NODES = frozenset(
+    "global-rank-as-device sampler-rank-not-global local-rank-guarded-write"
+    " world-size-from-device-count".split()
+)
+_BY_LAUNCHER = frozenset("launcher-env-overridden spawn-under-torchrun rendezvous-by-hand".split())
+_HANDLERS = (cst.ExceptHandler, cst.ExceptStarHandler)
+Branches = frozenset[tuple[str, bool]]
+
+
+def is_proved(script: Script, rule: Rule, node: cst.CSTNode) -> bool:
+    """Whether all is in sight that lets a rule's finding hold in runs on several processes."""
+    if rule.group in _ANYWHERE:
+        return True
+    if rule.name in _ACROSS_NODES and not _has_several_nodes(script):
+        return False
+    if rule.name in _BY_LAUNCHER and not is_launched(_paths(script), script.texts):
+        return False
+    return script.facts.cut_short is None and _is_reached(
+        script.control, node, _distributing(script), frozenset()
+    )
+
+
+def _has_several_nodes(script: Script) -> bool:
+    """Whether a command asks for them, or the ranks that the script starts count its nodes."""
+    if script.control.spawned:
+        return script.flow.numbers_nodes_apart
+    return is_given_several_nodes(_paths(script), script.texts)
+
+
+def _paths(script: Script) -> list[Path]:
+    return [file.path for file in script.project.files]
+
+
+def _distributing(script: Script) -> Branches:
+    """The branches that lead to the process group or a wrapper: those of several processes."""
+    places = [wrap.site.node for wrap in script.wraps] + script.calls(INIT_GROUP, everywhere=True)
+    return frozenset(
+        (code_of(guard.test), guard.positive)
+        for place in places
+        for guard in script.control.guards(place)
+    )
+
+
+def _is_reached(
+    control: Control, node: cst.CSTNode, taken: Branches, seen: frozenset[cst.CSTNode]
+) -> bool:
+    """Whether runs on several processes get to a node, whatever else their options say."""
+    structure = control.script.structure_of(node)
+    if any(
+        isinstance(one, (cst.ExceptHandler, cst.ExceptStarHandler)) for one in structure.up(node)
+    ):
+        return False
+    if any(
+        (code_of(one.test), one.positive) not in taken and asks_unknown(control, one.test)
+        for one in control.guards(node)
+    ):
+        return False
+    function = structure.function(node)
+    if function is None or function in control.spawned:
+        return True
+    if function in seen:
+        return False
+    callers = control.callers(function)
+    return any(_is_reached(control, site.node, taken, seen | {function}) for site in callers)
