@@ -36,6 +36,7 @@ _HEADS = (
 )
 _COMMON = """
 import argparse
+import functools
 from torch import nn
 from torch import save as keep
 from torch.nn.parallel import DistributedDataParallel
@@ -71,6 +72,10 @@ class Net(nn.Module):
 model = DistributedDataParallel(Net())
 """
 _STATE = "{'step': 1}"
+_SAVED = (
+    _TRAINING + "place = torch.device('cpu')\nnet = nn.Linear(1, 1).to(place)\n"
+    "if dist.get_rank() == 0:\n    torch.save(net.state_dict(), 'w.pt')\ndist.barrier()\n"
+)
 
 PATTERNS = (
     Pattern(
@@ -106,10 +111,33 @@ PATTERNS = (
         ),
     ),
     Pattern(
+        "DDP205",
+        (
+            _SAVED + "net.load_state_dict(torch.load('w.pt'))\nprint(net.bias.shape)\n",
+            _SAVED + "state = torch.load('w.pt', 'cuda:0')\nnet.load_state_dict(state)\n",
+        ),
+    ),
+    Pattern(
         "DDP309",
         (
             _OWN + "print(model.size)\n",
             _OWN + "print(model.scale(2), model.size + 1)\n",
+        ),
+    ),
+    Pattern(
+        "DDP319",
+        tuple(
+            _TRAINING + "from torch.utils.checkpoint import checkpoint\n"
+            f"y = checkpoint(nn.Tanh(), torch.ones(2, 1, requires_grad=True){given})\n"
+            "y.sum().backward()\n"
+            for given in ("", ", use_reentrant=True")
+        ),
+    ),
+    Pattern(
+        "DDP321",
+        (
+            "model = DistributedDataParallel(nn.Linear(1, 1), dims=0)\nprint(model.training)\n",
+            "model = DistributedDataParallel(dims=(0, 1), module=nn.Linear(1, 1))\n",
         ),
     ),
     Pattern(
@@ -129,6 +157,14 @@ PATTERNS = (
             "x = torch.ones(2)\ntotal = dist.all_reduce(tensor=x)\nprint(total.sum())\n",
             "x = torch.ones(2)\nx = dist.broadcast(x, 0)\nprint(x.tolist())\n",
         ),
+    ),
+    Pattern(
+        "DDP419",
+        (
+            f"if dist.get_rank() == 0:\n    torch.save({_STATE}, 'a.pt')\n"
+            "print(torch.load('a.pt')['step'])\n",
+        ),
+        (AFTER,),
     ),
     Pattern(
         "DDP501",
@@ -173,6 +209,23 @@ PATTERNS = (
         (BEFORE, AFTER),
     ),
     Pattern(
+        "DDP706",
+        (
+            "model = DistributedDataParallel(nn.Linear(1, 1))\n"
+            "rate = torch.optim.SGD(model.parameters(), lr=0.1 * torch.cuda.device_count())\n",
+            "x = torch.ones(1)\ndist.all_reduce(x)\n"
+            "print((x / torch.cuda.device_count()).shape)\n",
+        ),
+    ),
+    Pattern(
+        "DDP708",
+        (
+            "os.environ['NCCL_BLOCKING_WAIT'] = '1'\n",
+            "os.environ['NCCL_ASYNC_ERROR_HANDLING'] = '1'\n",
+        ),
+        (BEFORE, AFTER),
+    ),
+    Pattern(
         "DDP712",
         (
             "rank = os.environ['RANK']\nif rank == 0:\n    print('first')\n",
@@ -186,6 +239,14 @@ PATTERNS = (
             "out = torch.zeros(4)\ndist._all_gather_base(out, torch.ones(2))\nprint(out)\n",
             "out = torch.zeros(4)\n"
             "dist._all_gather_base(output_tensor=out, input_tensor=torch.ones(2))\nprint(out)\n",
+        ),
+    ),
+    Pattern(
+        "DDPF09",
+        tuple(
+            "from torch.distributed.fsdp import wrap\n"
+            f"policy = wrap.size_based_auto_wrap_policy({given})\nprint(callable(policy))\n"
+            for given in ("min_num_params=100", "force_leaf_modules=set(), min_num_params=100")
         ),
     ),
 )  # fmt: skip
