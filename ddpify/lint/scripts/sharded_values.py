@@ -235,7 +235,16 @@ class Reading(Understood):
                     elif isinstance(atom, Instance) and atom.site not in seen:
                         seen.add(atom.site)
                         todo += self._passed_on(atom)
+                        found |= dict.fromkeys(self._handed_on(atom))
         return list(found)
+
+    def _handed_on(self, made: Instance) -> list[Instance]:
+        """The loaders that an object of the project gets, which is gone through itself."""
+        if not isinstance(made.type, Class) or "__iter__" not in made.type.scope.names:
+            return []
+        call = made.site
+        given = [self.value(one.value) for one in call.args] if isinstance(call, cst.Call) else []
+        return [one for held in given for one in held.of(Instance) if is_loader(one)]
 
     def _passed_on(self, made: Instance) -> list[cst.BaseExpression]:
         """What a progress bar, or ``enumerate()`` by a name, goes through."""
