@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 _NAMES = re.compile(
-    r"(?i)^(?:readme.*|requirements.*|environment.*|install.*|dockerfile.*|makefile"
+    r"(?i)^(?:readme.*|requirements?.*|environment.*|install.*|dockerfile.*|makefile"
     r"|setup\.(?:py|cfg)|pyproject\.toml|.*\.(?:sh|bash|slurm|sbatch|md|rst|ya?ml))$"
 )
 _LEVELS, _MOST_FILES, _MOST_BYTES = 4, 80, 200_000

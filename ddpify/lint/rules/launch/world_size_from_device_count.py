@@ -61,6 +61,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.divisions import divisions
 from ddpify.lint.scripts.group_state import is_joined
+from ddpify.lint.scripts.rendezvous import meets_on_one_node
 from ddpify.lint.scripts.repairs import spelled
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import INIT_GROUP
@@ -79,7 +80,7 @@ _MESSAGE = "counts the GPUs of one node, not the ranks: wrong by a factor on sev
 )
 def check(script: Script) -> Iterator[Finding]:
     """Averages and learning rates over the GPUs of a node."""
-    if script.control.spawned:
+    if script.control.spawned or (not script.strict and meets_on_one_node(script)):
         return
     for _, top, bottom in divisions(script):
         reduced = script.flow.locations(top, script.module) & script.flow.sanitized
