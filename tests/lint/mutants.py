@@ -129,6 +129,7 @@ DATA = [
             "    parts = [torch.zeros_like(own) for _ in range(dist.get_world_size())]\n"
             "    dist.all_gather(parts, own)\n    return torch.cat(parts).float().mean().item()\n",
         ),
+        strict=True,
     ),
     _mutant("DDP113", S, ("shuffle=True)", "shuffle=False)")),
     _mutant(

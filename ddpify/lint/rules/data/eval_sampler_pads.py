@@ -9,7 +9,7 @@ The sampler repeats samples so that all ranks get equally many: 5 samples on 2 r
 What is gathered has up to N - 1 samples twice, and a score over it is not that of the data set.
 
 ## Example
-```python
+```python strict
 val_loader = DataLoader(dataset, 32, sampler=DistributedSampler(dataset, shuffle=False))
 found = []
 with torch.no_grad():
@@ -20,7 +20,7 @@ parts = [torch.zeros_like(found) for _ in range(world_size)]
 dist.all_gather(parts, found)
 everything = torch.cat(parts)
 ```
-```python
+```python strict
 val_loader = DataLoader(dataset, 32, sampler=DistributedSampler(dataset))
 def evaluate():
     scores = []
@@ -95,7 +95,7 @@ _GATHERS = {
     group="data",
     severity=Severity.SILENT,
     applies="distributed",
-    confidence=Confidence.LIKELY,
+    confidence=Confidence.POSSIBLE,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Gathers of what was collected over an evaluation loader that pads."""
