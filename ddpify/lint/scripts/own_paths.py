@@ -27,7 +27,10 @@ _PLAIN = tuple(
     f"{name}."
     for name in "builtins os pathlib posixpath str argparse sys re torch glob yaml json omegaconf"
     " hydra click copy shutil math tempfile addict easydict munch yacs ml_collections toml tomllib"
-    " types collections importlib dataclasses configparser".split()
+    " types collections importlib dataclasses configparser permissive_dict box dotmap attrdict"
+    " attridict configargparse jsonargparse simple_parsing tyro pyrallis draccus fire absl gin"
+    " pydantic attr attrs dotenv ruamel oyaml json5 commentjson dynaconf mmcv mmengine fvcore"
+    " numpy torchvision tqdm datetime logging".split()
 )
 _SHARED = ("tempfile", "tempfile.gettempdir", "tempfile.gettempprefix", "tempfile.tempdir")
 
