@@ -17,6 +17,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Confidence
 from ddpify.lint.proof import is_proved
 from ddpify.lint.scripts.before_group import ends_before_group
+from ddpify.lint.scripts.number_of_ranks import starts_one_rank_a_node
 from ddpify.lint.scripts.options import asks_unknown
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED
 from ddpify.lint.scripts.set_by_rank import object_guards
@@ -43,6 +44,11 @@ _OF_THE_GROUP = frozenset(
     " write-on-all-ranks makedirs-race per-rank-run-directory logger-on-all-ranks"
     " download-on-all-ranks".split()
 )
+# What goes wrong between the processes of a node, on a GPU or in a folder that they share.
+_ON_A_NODE = frozenset(
+    "hard-coded-device load-without-map-location write-on-all-ranks makedirs-race"
+    " download-on-all-ranks local-rank-guarded-write".split()
+)
 # A script whose options decide whether it is distributed may well be run so.
 _WHEREVER_WRAPPED = frozenset(
     "stale-unwrapped-reference rank-local-learning-rate moved-or-cast-after-wrap"
@@ -59,6 +65,8 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
     if rule.name in _OF_THE_GROUP and (
         joins_no_group(script.control, node) or ends_before_group(script.control, node)
     ):
+        return Confidence.POSSIBLE
+    if rule.name in _ON_A_NODE and starts_one_rank_a_node(script.control):
         return Confidence.POSSIBLE
     if rule.name in _ON_ANY_PATH and not (
         runs_in_any_case(script.control, node) and _distributes_in_any_case(script)

@@ -14,7 +14,9 @@ import libcst as cst
 
 from ddpify.lint.scripts.options import asks_unknown
 from ddpify.understanding.libraries.distributed import INIT_GROUP
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.taint.sources import LOCAL, TOTAL
 from ddpify.understanding.texts import is_given_several_nodes, is_launched
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ def _is_reached(
     ):
         return False
     if any(
-        (code_of(one.test), one.positive) not in taken and asks_unknown(control, one.test)
+        (code_of(one.test), one.positive) not in taken and _asks_unseen(control, one.test)
         for one in control.guards(node)
     ):
         return False
@@ -89,3 +91,17 @@ def _is_reached(
         return False
     callers = control.callers(function)
     return any(_is_reached(control, site.node, taken, seen | {function}) for site in callers)
+
+
+def _asks_unseen(control: Control, test: cst.BaseExpression) -> bool:
+    """Whether the answer, or a part of it, is an option's, the system's or a library's."""
+    if isinstance(test, cst.BooleanOperation):
+        return _asks_unseen(control, test.left) or _asks_unseen(control, test.right)
+    if control.asks_rank(test) or control.script.labels(test) & {LOCAL, TOTAL}:
+        return False
+    return asks_unknown(control, test) or any(
+        not name.startswith("builtins.")
+        for one in walk(test)
+        if isinstance(one, (cst.Name, cst.Attribute))
+        for name in control.script.names(one)
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ddpify.lint.diagnostics import Confidence, Diagnostic
 from tests.lint.conftest import Lint
 from tests.lint.setups import SETUPS
@@ -60,3 +62,56 @@ def test_what_a_strict_reading_alone_finds_is_possible(lint_text: Lint) -> None:
 
 def test_a_strict_reading_keeps_what_is_surer(lint_text: Lint) -> None:
     assert graded(lint_text(SCRIPT)) <= graded(lint_text(SCRIPT, strict=True))
+
+
+EXPORT = """
+import sys
+if {asked}:
+    torch.save(model, "a.pt")
+"""
+
+
+def _of_the_wrapper(lint_text: Lint, text: str) -> set[Confidence]:
+    found = lint_text(SETUPS["distributed"] + text, select=("DDP505",))
+    return {one.confidence for one in found}
+
+
+def test_what_an_option_leads_to_is_likely(lint_text: Lint) -> None:
+    assert _of_the_wrapper(lint_text, EXPORT.format(asked="rank == 0")) == {SURE}
+    assert _of_the_wrapper(lint_text, EXPORT.format(asked="rank == 0 and sys.argv[1]")) == {LIKELY}
+    unused = "def export():\n    torch.save(model, 'a.pt')\n"
+    assert _of_the_wrapper(lint_text, unused) == {LIKELY}
+    assert _of_the_wrapper(lint_text, unused + "export()\n") == {SURE}
+
+
+def test_several_nodes_are_certain_where_a_command_asks_for_them(
+    lint_text: Lint, tmp_path: Path
+) -> None:
+    text = SETUPS["distributed"] + "model.to(torch.device('cuda', dist.get_rank()))\n"
+    assert graded(lint_text(text, select=("DDP203",))) == {("DDP203", LIKELY)}
+    (tmp_path / "run.sh").write_text("torchrun --nnodes=2 --nproc_per_node=8 train.py\n")
+    assert graded(lint_text(text, select=("DDP203",))) == {("DDP203", SURE)}
+
+
+STARTED = """
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+
+def main(gpu, ranks, nodes):
+    dist.init_process_group("nccl", "tcp://" + nodes[0], rank=gpu, world_size=ranks * len(nodes))
+    torch.cuda.set_device(gpu)
+    model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2).cuda())
+    model.load_state_dict(torch.load("a.pt"))
+    model(torch.ones(1, 4).cuda()).sum().backward()
+
+ranks = {ranks}
+mp.spawn(main, nprocs=ranks, args=(ranks, open("nodes").readlines()))
+"""
+
+
+def test_one_rank_has_its_node_for_itself(lint_text: Lint) -> None:
+    eight, one = (STARTED.format(ranks=ranks) for ranks in (8, 1))
+    assert graded(lint_text(eight, select=("DDP205",))) == {("DDP205", LIKELY)}
+    assert not lint_text(one, select=("DDP205",))

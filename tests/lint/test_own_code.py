@@ -125,3 +125,41 @@ class Trainer:
 def test_what_a_wrapper_is_told_is_a_rank(lint_text: Lint, asked: str, found: bool) -> None:
     codes = [one.code for one in lint_text(CONFIGURED.format(asked=asked), select=("DDP401",))]
     assert ("DDP401" in codes) is found
+
+
+HANDED_ON = """
+class Batches:
+    def __init__(self, held):
+        self.held = held
+
+    def _read(self, it):
+        for x, y in it:
+            yield x.to(device), y.to(device)
+
+    def __iter__(self):
+        return self._read(iter(self.held))
+
+batches = Batches(loader)
+for epoch in range(epochs):
+    {told}
+    for x, y in batches:
+        loss = criterion(model(x), y)
+        {asked}
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "asked", "codes"),
+    [
+        ("sampler.set_epoch(epoch)", "pass", set()),
+        ("pass", "pass", {"DDP102"}),
+        ("sampler.set_epoch(epoch)", "if loss.item() > 50: continue", {"DDP402"}),
+    ],
+)
+def test_an_object_hands_batches_on(
+    lint_text: Lint, told: str, asked: str, codes: set[str]
+) -> None:
+    text = SETUPS["distributed"] + HANDED_ON.format(told=told, asked=asked)
+    assert {one.code for one in lint_text(text)} == codes

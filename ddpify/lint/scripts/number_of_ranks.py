@@ -54,13 +54,26 @@ def has_one_rank(control: Control) -> bool:
     """Whether all process groups, and what starts the ranks, are told of one by a number."""
     groups = control.script.calls(INIT_GROUP, everywhere=True)
     sizes = [argument(one, "world_size", 3) for one in groups]
-    spawns = control.script.calls(*SPAWNS, everywhere=True)
-    sizes += [argument(one, "nprocs", 2) for one in spawns]
     return bool(groups) and (
-        all(one is not None and control.script.value(one.value).constant() == 1 for one in sizes)
+        all(_is_one(control, size) for size in (*sizes, *_started(control)))
         or _counts_to_one(control)
         or all(_is_told_a_number(control, one) for one in groups)
     )
+
+
+def starts_one_rank_a_node(control: Control) -> bool:
+    """Whether a script itself starts its ranks, on each node one: ``mp.spawn(main, nprocs=1)``."""
+    started = _started(control)
+    return bool(started) and all(_is_one(control, one) for one in started)
+
+
+def _started(control: Control) -> list[cst.Arg | None]:
+    """How many processes the script is told to start."""
+    return [argument(one, "nprocs", 2) for one in control.script.calls(*SPAWNS, everywhere=True)]
+
+
+def _is_one(control: Control, given: cst.Arg | None) -> bool:
+    return given is not None and control.script.value(given.value).constant() == 1
 
 
 def _is_told_a_number(control: Control, group: cst.Call) -> bool:
