@@ -26,7 +26,9 @@ _OLD_CUDA = re.compile(r"\bcudatoolkit\s*=|\bcudatoolkit\b(?=.*-c pytorch)")
 
 _OLD_LAUNCHER = "torch.distributed.launch"
 _USES_ENVIRONMENT = re.compile(r"--use[-_]env\b")
-_ONE_NODE = re.compile(r"--nnodes[=\s]+1(?![\d:])|--standalone\b")
+_ONE_NODE = re.compile(r"--nnodes[=\s]+[\"']?1(?![\d:])")
+_NODES = re.compile(r"--nnodes\b|--node[-_]rank\b")
+_SLURM_NODES = re.compile(r"(?m)^#SBATCH\s+(?:--nodes[=\s]|-N)\s*(?!1\b)\S")
 _SEVERAL_NODES = re.compile(r"--nnodes[=\s]+[\"']?(?:1:[2-9]|[2-9]|1\d)")
 _LAUNCHERS = re.compile(r"torch\.distributed\.launch\b|torch\.distributed\.run\b|\btorchrun\b")
 
@@ -95,9 +97,18 @@ def is_launched(scripts: Collection[Path], texts: Mapping[Path, str]) -> bool:
 
 
 def is_kept_to_one_node(scripts: Collection[Path], texts: Mapping[Path, str]) -> bool:
-    """Whether commands start one of these with a launcher, and all of them ask for one node."""
-    asked = [bool(_ONE_NODE.search(command)) for _, command in _launches(scripts, texts)]
-    return bool(asked) and all(asked)
+    """Whether commands start one of these with a launcher, or else another script of the project,
+    and all of them on one node, as launchers do that are not told how many.
+    """
+    found = [*_launches(scripts, texts)] or [*_launches([], texts)]
+    return (
+        bool(found)
+        and not any(
+            _NODES.search(command) is not None and not _ONE_NODE.search(command)
+            for _, command in found
+        )
+        and not any(map(_SLURM_NODES.search, texts.values()))
+    )
 
 
 def is_given_several_nodes(scripts: Collection[Path], texts: Mapping[Path, str]) -> bool:
@@ -106,8 +117,8 @@ def is_given_several_nodes(scripts: Collection[Path], texts: Mapping[Path, str])
 
 
 def _launches(scripts: Collection[Path], texts: Mapping[Path, str]) -> Iterator[tuple[str, str]]:
-    """The launchers that commands start one of the scripts with, and the commands."""
-    stems = "|".join(re.escape(one.stem) for one in scripts)
+    """The launchers that commands start one of the scripts with, or any, and the commands."""
+    stems = "|".join(re.escape(one.stem) for one in scripts) or r"[\w-]+"
     name = re.compile(rf"(?<![\w.-])(?:{stems})\.py\b|-m\s+(?:\w+\.)*(?:{stems})(?!\S)")
     for text in texts.values():
         for command in re.sub(r"\\\r?\n", " ", text).splitlines():

@@ -72,7 +72,10 @@ def test_the_spelling_of_the_old_launcher(lint_text: Lint, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("command", "found"),
     [
-        ("torchrun --nproc_per_node 4 train.py", True),
+        ("python train.py", True),
+        ("torchrun --nproc_per_node 4 train.py", False),
+        ("torchrun --nproc_per_node 4 tools/other.py", False),
+        ("torchrun --nnodes $NODES --nproc_per_node 4 train.py", True),
         ("torchrun --nnodes 2 --nproc_per_node 4 train.py", True),
         ("torchrun --nnodes=1 --nproc_per_node 4 train.py", False),
         ("torchrun --standalone --nproc_per_node 4 -m train --epochs 3", False),

@@ -59,6 +59,7 @@ from ddpify.lint.scripts.rendezvous import meets_on_one_node
 from ddpify.lint.scripts.repairs import import_of
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.structure import walk
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import GROUP_RANK, LOCAL_RANK, RANK, SPAWNED
 
 
@@ -75,14 +76,18 @@ def check(script: Script) -> Iterator[Finding]:
         return
     if not script.strict and meets_on_one_node(script):
         return
+    said = set[Location]()
     for node in device_numbers(script):
-        labels = script.labels(node)
+        labels, read = script.labels(node), script.flow.locations(node, script.module)
+        if read and read <= said:
+            continue
         if (
             RANK in labels
             and not labels & {LOCAL_RANK, GROUP_RANK, SPAWNED}
             and not _wraps_around(script, node)
             and is_number(script, node)
         ):
+            said |= read
             yield Finding(
                 node,
                 f"{script.code(node, 40)} counts all processes: past the first node there is no"
