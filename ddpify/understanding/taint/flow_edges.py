@@ -219,8 +219,11 @@ class Collector:
             )
         items = isinstance(node.func, cst.Attribute) and node.func.attr.value == "items"
         names = set(library_names(self.facts.values.get(node.func)))
-        if names and names <= {*BARS} and node.args and depth > 0:
-            return self._counts(node.args[0].value, depth - 1)
+        first = node.args[0].value if node.args else None
+        # What another package makes of a count, to be gone through, shows how far it is.
+        shown = isinstance(first, cst.Call) and sources.name_of(first.func) == "enumerate"
+        if first is not None and (shown or (names and names <= {*BARS})) and depth > 0:
+            return self._counts(first, depth - 1)
         return items or sources.name_of(node.func) == "enumerate"
 
     def _zipped(self, node: cst.BaseExpression, depth: int = 4) -> list[cst.BaseExpression]:
