@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.call_graph import called
 
@@ -18,6 +19,9 @@ def taken_out(script: Script, node: cst.BaseExpression) -> list[cst.Attribute]:
     direct = module_of(node)
     if direct is not None:
         return [direct] if script.is_wrapped(direct.value) else []
+    held = script.value(node).atoms
+    if held and all(map(is_wrapper, held)):
+        return []  # whatever it was before it was wrapped, perhaps again
     return list(dict.fromkeys(_behind(script, node, _DEEP)))
 
 
