@@ -39,7 +39,8 @@ _BY_CALLERS = frozenset(
     " rank-dependent-state-after-wrap rewrapped-per-step attribute-on-wrapped"
     " forwards-then-separate-backwards autograd-grad-on-parameters wrapped-state-dict-saved"
     " whole-module-pickled makedirs-race logger-on-all-ranks same-seed-everywhere"
-    " sampler-seed-per-rank sampler-rank-not-global sampler-with-shuffle".split()
+    " sampler-seed-per-rank sampler-rank-not-global sampler-with-shuffle"
+    " missing-distributed-sampler".split()
 )
 Found = tuple[Diagnostic, ...]
 

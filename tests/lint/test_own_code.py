@@ -163,3 +163,32 @@ def test_an_object_hands_batches_on(
 ) -> None:
     text = SETUPS["distributed"] + HANDED_ON.format(told=told, asked=asked)
     assert {one.code for one in lint_text(text)} == codes
+
+
+IN_A_STEP = """
+from elsewhere.utils import Bar
+
+model = model.module
+model = {again}
+last, bar = -1, enumerate(loader)
+if rank == 0:
+    bar = Bar(enumerate(loader))
+for i, (x, y) in bar:
+    def step():
+        loss = criterion(model(x.to(device)), y.to(device))
+        loss.backward()
+        optimizer.step()
+    step()
+    if i - last > 4:
+        last = i
+        if last > 20:
+            break
+"""
+
+
+@pytest.mark.parametrize(("again", "codes"), [("DDP(model)", set()), ("model", {"DDP304"})])
+def test_what_is_wrapped_again(lint_text: Lint, again: str, codes: set[str]) -> None:
+    """Nor does a bar of another package around ``enumerate()`` make a number a rank's own."""
+    text = SETUPS["distributed"] + IN_A_STEP.format(again=again)
+    found = {one.code for one in lint_text(text, select=("DDP303", "DDP304", "DDP402"))}
+    assert found == codes

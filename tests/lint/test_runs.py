@@ -132,3 +132,52 @@ def test_a_sampler_that_is_told_no_epoch_is_said_once(project: Path) -> None:
     assert [one for one in places(linted(project)) if one[2] == "DDP102"] == [
         ("data.py", 5, "DDP102")
     ]
+
+
+PARTS = """\
+import torch
+from torch.utils.data import DataLoader, DistributedSampler
+
+def build(dataset, training):
+    if training:
+        sampler = {sampler}
+    else:
+        sampler = DistributedSampler(dataset, shuffle=False)
+    return DataLoader(dataset, 8, sampler=sampler), sampler
+"""
+STEPS = """\
+import torch.nn.functional as F
+
+def fit(model, optimizer, loader, epochs, sampler):
+    for epoch in range(epochs):
+        if sampler is not None:
+            sampler.set_epoch(epoch)
+        batches = iter(loader)
+        for _ in range(len(loader)):
+            x, y = next(batches)
+            F.cross_entropy(model(x.cuda()), y.cuda()).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+STARTS = (
+    "from parts import build\nfrom steps import fit\n"
+    + SETUPS["distributed"].replace(
+        "loader = DataLoader(dataset, 32, sampler=sampler)",
+        "loader, sampler = build(dataset, training=True)",
+    )
+    + "fit(model, optimizer, loader, epochs, sampler)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "found"),
+    [("DistributedSampler(dataset)", []), ("None", [("parts.py", 9, "DDP101")])],
+)
+def test_a_loader_that_another_file_goes_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sampler: str, found: list[object]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "parts.py").write_text(PARTS.format(sampler=sampler))
+    (tmp_path / "steps.py").write_text(STEPS)
+    (tmp_path / "train.py").write_text(STARTS)
+    assert places(linted(tmp_path)) == found

@@ -257,9 +257,26 @@ class Reading(Understood):
         """Whether a sampler surely gives each rank its own part of the data."""
         if loader in self.facts.runtime.shared:
             return self.facts.runtime.shared[loader] == SHARDED
-        for name in ("sampler", "batch_sampler"):
-            held = loader.arguments.get(name, UNKNOWN)
-            if any(map(splits, _within(held))):
+        return any(
+            any(map(splits, _within(self._given(loader, name, UNKNOWN))))
+            for name in ("sampler", "batch_sampler")
+        )
+
+    def _given(self, loader: Instance, name: str, default: Value) -> Value:
+        """An argument of a loader, without what is made where no call leads to:
+        ``build(training=True)``, for the sampler under ``if not training:``.
+        """
+        held = loader.arguments.get(name, default)
+        if len(held.atoms) < 2:
+            return held
+        return value(*(one for one in held.atoms if not self._is_never_made(one)))
+
+    def _is_never_made(self, one: object) -> bool:
+        if not isinstance(one, Instance) or one.site not in self.owners:
+            return False
+        for guard in self.structure_of(one.site).guards(one.site):
+            answer = self.value(guard.test).constant()
+            if isinstance(answer, bool) and answer is not guard.positive:
                 return True
         return False
 
@@ -303,7 +320,7 @@ class Reading(Understood):
         if not self._are_options(call, loader.arguments.get("**")):
             return True
         for name in ("sampler", "batch_sampler"):
-            held = loader.arguments.get(name, _NONE)
+            held = self._given(loader, name, _NONE)
             if not _surely_none(held) and not self._plain_sampler(held):
                 return True
         known = loader.arguments.get("dataset", UNKNOWN)
@@ -311,8 +328,10 @@ class Reading(Understood):
         if not known and not shuffles:
             return True  # a data set that gives its samples in turn may split them itself
         apart = ANY_RANK | {sources.WORLD}
-        chosen = [a for a in (argument(call, "dataset", 0), argument(call, "sampler", 3)) if a]
-        return any(self.flow.sources(a.value, self.owners[call]) & apart for a in chosen)
+        chosen = [argument(call, "dataset", 0)]
+        if not _surely_none(self._given(loader, "sampler", _NONE)):
+            chosen.append(argument(call, "sampler", 3))
+        return any(self.flow.sources(a.value, self.owners[call]) & apart for a in chosen if a)
 
     def _are_options(self, call: cst.Call, given: Value | None) -> bool:
         """Whether no sampler is in what a call is given as ``**options``: all entries are seen, or

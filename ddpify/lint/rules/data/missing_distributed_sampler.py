@@ -97,12 +97,14 @@ from ddpify.lint.scripts.datasets import (
     samplers,
     speaks_of_ranks,
 )
+from ddpify.lint.scripts.gone_through import loaders_of
 from ddpify.lint.scripts.hand_averages import steps_together
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.resolved import goes_through_resolved
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import apart
 from ddpify.understanding.libraries.runtime_names import REPLICATE
+from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import called_model, code_of
 from ddpify.understanding.taint.call_graph import called
@@ -151,13 +153,22 @@ def _confidence(script: Script, loader: Instance) -> Confidence:
 
 
 def _place(script: Script, loader: Instance) -> cst.CSTNode | None:
-    """Where a loader is made, or else a loop of this file that goes over it and trains."""
-    if loader.module is script.module:
-        return loader.site
+    """A loop of the file that a run starts with, which goes over a loader of another file and
+    trains; or else where the loader is made.
+    """
+    entry = script.project.entry
+    loop = _loop_in(script, entry, loader) if loader.module is not entry else None
+    if loop is not None:
+        return loop if script.module is entry else None
+    return loader.site if loader.module is script.module else None
+
+
+def _loop_in(script: Script, file: ModuleFile, loader: Instance) -> cst.BaseExpression | None:
+    """What a training loop of a file goes over, where that is a loader."""
     loops = (
         one.iter
-        for one in script.structure.all(cst.For)
-        if loader in script.loaders_in(one.iter)
+        for one in script.structures[file].all(cst.For)
+        if loader in loaders_of(script, one)
         and any(inner in script.facts.backwards for inner in walk(one.body))
     )
     return next(loops, None)
@@ -175,7 +186,7 @@ def _is_split_elsewhere(script: Script, loader: Instance) -> bool:
         (loop, loaders)
         for structure in script.structures.values()
         for loop in structure.all(cst.For)
-        for loaders in [script.loaders_in(loop.iter)]
+        for loaders in [loaders_of(script, loop)]
         if any(one.site is loader.site for one in loaders)
     ]
     training = [(loop, loaders) for loop, loaders in over if script.trains(loop)]
@@ -215,7 +226,7 @@ def _surely_trains(script: Script, loader: Instance) -> bool:
     A function that trains and evaluates gets both loaders.
     """
     return any(
-        {one.site for one in script.loaders_in(loop.iter)} == {loader.site}
+        {one.site for one in loaders_of(script, loop)} == {loader.site}
         and goes_through_resolved(script, loop.iter)
         and any(one in script.facts.backwards for one in script.reached(loop.body))
         and (script.has_fsdp or _calls_wrapped(script, loop))
