@@ -192,3 +192,28 @@ def test_what_is_wrapped_again(lint_text: Lint, again: str, codes: set[str]) -> 
     text = SETUPS["distributed"] + IN_A_STEP.format(again=again)
     found = {one.code for one in lint_text(text, select=("DDP303", "DDP304", "DDP402"))}
     assert found == codes
+
+
+STATE = """
+def state_of(model, epoch):
+    if isinstance(model, DDP):
+        state = {state}
+    else:
+        state = model.state_dict()
+    return {{"model": state, "epoch": epoch}}
+
+def save(state, name):
+    torch.save(state, name + ".pt")
+
+if rank == 0:
+    save(state_of(model, 1), "last")
+"""
+
+
+@pytest.mark.parametrize(
+    ("state", "codes"),
+    [("model.state_dict()", {"DDP503"}), ("model.module.state_dict()", set())],
+)
+def test_a_function_puts_the_state_together(lint_text: Lint, state: str, codes: set[str]) -> None:
+    text = SETUPS["distributed"] + STATE.format(state=state)
+    assert {one.code for one in lint_text(text, select=("DDP503",))} == codes

@@ -47,9 +47,10 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.put_together import parts_of
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP
-from ddpify.understanding.structure import walk
+from ddpify.understanding.structure import Guard, walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import called
 
@@ -106,14 +107,8 @@ def _saves_given(script: Script, call: cst.Call) -> bool:
 
 def _saved(script: Script, save: cst.Call) -> Iterator[cst.CSTNode]:
     """What goes into a file, also by a name that is set to it in the same function."""
-    if not save.args:
-        return
-    given, structure = save.args[0].value, script.structure
-    yield from walk(given)
-    for edge in script.flow.edges_into(script.control.locations(given)) if _is_name(given) else ():
-        here = structure.function(edge.node) is structure.function(save)
-        if here and edge.value in structure.order and not edge.passes:
-            yield from walk(edge.value)
+    if save.args:
+        yield from parts_of(script, save.args[0].value)
 
 
 def _is_name(node: cst.BaseExpression) -> TypeGuard[cst.Name]:
@@ -150,11 +145,22 @@ def _is_unwrapped(script: Script, node: cst.BaseExpression) -> bool:
 
 def _asks_whether_wrapped(script: Script, node: cst.Call) -> bool:
     """``a.module.state_dict() if hasattr(a, "module") else a.state_dict()``."""
-    tests = (guard.test for guard in script.control.guards(node))
+    tests = [one.test for one in script.control.guards(node) if not _finds_wrapper(script, one)]
     return any(
         isinstance(one, cst.Call) and bool(script.names(one.func) & _QUESTIONS)
         for test in tests
         for one in walk(test)
+    )
+
+
+def _finds_wrapper(script: Script, guard: Guard) -> bool:
+    """Whether the answer has been that it is wrapped: ``if isinstance(a, DDP):``."""
+    return (
+        guard.positive
+        and isinstance(guard.test, cst.Call)
+        and "builtins.isinstance" in script.names(guard.test.func)
+        and len(guard.test.args) == 2
+        and DDP in script.names(guard.test.args[1].value)
     )
 
 
