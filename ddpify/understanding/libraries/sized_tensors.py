@@ -1,0 +1,241 @@
+"""Tensors that are made as large as a batch, or of numbers of rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.records import record, replace
+from ddpify.understanding import uses
+from ddpify.understanding.arithmetic import across_samples
+from ddpify.understanding.batching import batch_sizes, current_batch
+from ddpify.understanding.facts import Draw
+from ddpify.understanding.forms import Layout, NumberKind
+from ddpify.understanding.libraries import local_sizes, random_numbers
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import bounds, tensor_sizes
+from ddpify.understanding.values import REPLICATED, Data, Instance, Tup, Value, deep_atoms, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.run_state import RunState
+
+Operands = list[tuple[cst.BaseExpression, Value]]
+
+FROM_VALUES = frozenset("tensor as_tensor array asarray".split())
+_OF_A_SIZE = frozenset("zeros ones empty full arange eye identity linspace logspace".split())
+_FILLED = frozenset("zeros ones empty".split())
+_OF_PAIRS = frozenset("triu_indices tril_indices".split())
+_NUMPYS_OF_A_SIZE = _OF_A_SIZE | frozenset("repeat_interleave tile reshape broadcast_to".split())
+_TYPED = frozenset("Tensor FloatTensor DoubleTensor LongTensor IntTensor BoolTensor".split())
+_WINDOWS = frozenset(
+    "bartlett_window blackman_window hamming_window hann_window kaiser_window bartlett blackman"
+    " cosine exponential gaussian general_cosine general_hamming hamming hann kaiser"
+    " nuttall".split()
+)
+_COUNTING = _WINDOWS | frozenset(
+    "arange eye fftfreq identity linspace logspace range rfftfreq".split()
+)
+TORCHS_OF_A_SIZE = (
+    _NUMPYS_OF_A_SIZE
+    | _COUNTING
+    | _TYPED
+    | frozenset("rand randn randint randperm normal multinomial".split())
+)
+_GATHERED = Data(Placement.REPLICATE, form=Layout.GATHERED)
+
+
+@record
+class _Making:
+    """A call that may make a tensor.
+
+    Attributes:
+        numbers: What its arguments hold that follows from batches.
+        sizes: Of these, what the tensor is made as large as.
+        counts: Numbers of a rank's rows among them.
+    """
+
+    run: RunState
+    node: cst.BaseExpression
+    name: str
+    short: str
+    operands: Operands
+    numbers: list[Data]
+    sizes: list[Data]
+    counts: list[Data]
+
+    @property
+    def of_a_list(self) -> bool:
+        """Whether the numbers stand in a list, and are what the tensor holds."""
+        single = self.short in _TYPED and len(self.operands) == 1
+        return (self.short in FROM_VALUES or single) and not self.operands[0][1].data
+
+
+def made(
+    run: RunState, node: cst.BaseExpression, name: str, short: str, operands: Operands
+) -> Value | None:
+    """What is made as large as a batch, or of numbers of rows; None where no such is given."""
+    if short == "full" and operands:
+        _filled_with(run, operands[1:])
+        operands = operands[:1]
+    numbers = [a for _, v in operands for a in deep_atoms(v) if isinstance(a, Data)]
+    own = [a for a in _sizes(short, operands) if tensor_sizes.is_own_number(a)]
+    if own and name.startswith("torch."):
+        return _of_own_numbers(run, short, operands, own)
+    sizes = numbers if short in _COUNTING else _sizes(short, operands)
+    counts = [a for a in numbers if a.placement is Placement.COUNT]
+    making = _Making(run, node, name, short, operands, numbers, sizes, counts)
+    return next((found for rule in _RULES if (found := rule(making)) is not None), None)
+
+
+def _of_rows(making: _Making) -> Value | None:
+    """By numbers that are rows themselves: those of all ranks."""
+    rows = [a for a in making.sizes if a.placement is Placement.SHARD and a.form is Layout.TENSOR]
+    if not rows:
+        return None
+    held = [
+        (shown, value(*(a for a in rows if a in set(deep_atoms(v)))))
+        for shown, v in making.operands
+    ]
+    return across_samples.coupled_operands(making.run, making.node, held, rows=False)
+
+
+def _of_a_total(making: _Making) -> Value | None:
+    """By the number of all ranks' rows."""
+    return value(_GATHERED) if any(a.form is NumberKind.TOTAL for a in making.sizes) else None
+
+
+def _of_pairs(making: _Making) -> Value | None:
+    """Positions of pairs of rows are among those of all ranks."""
+    total = any(a.form is NumberKind.TOTAL for a in making.numbers)
+    if making.short not in _OF_PAIRS or not (total or making.counts):
+        return None
+    bounds.count_sizes(making.run, [shown for shown, _ in making.operands])
+    return value(_GATHERED)
+
+
+def _of_counts(making: _Making) -> Value | None:
+    """A row for each of a rank's."""
+    counts = making.counts
+    first = (a for _, v in making.operands[:1] for a in v.atoms)
+    cuts = any(isinstance(a, Data) and a not in counts for a in first)
+    if not counts or cuts or making.of_a_list or not _makes_rows(making.name, making.short):
+        return None
+    return _sized(making.run, making.node, making.short, counts)
+
+
+def _of_a_list_of_counts(making: _Making) -> Value | None:
+    """A list of numbers, one a count."""
+    if not making.counts or not making.of_a_list:
+        return None
+    making.run.demand_all(*making.operands[0], f"{making.short}()")
+    making.run.demand_held(*making.operands[0], f"{making.short}()")
+    return REPLICATED
+
+
+def _of_a_batchs_size(making: _Making) -> Value | None:
+    """Drawn, or kept, for batches of one size."""
+    if making.short not in batch_sizes.MAKING:
+        return None
+    drawn = random_numbers.of_a_batchs_size(making.run, making.node)
+    if drawn is not None:
+        return drawn
+    kept = batch_sizes.kept_for(making.run, making.node)
+    return value(Data(Placement.REPLICATE, kept, form=Layout.SIZED)) if kept else None
+
+
+_RULES = (_of_rows, _of_a_total, _of_pairs, _of_counts, _of_a_list_of_counts, _of_a_batchs_size)
+"""The first that says something of a call is right."""
+
+
+def _of_own_numbers(run: RunState, short: str, operands: Operands, own: list[Data]) -> Value:
+    """What is made as large as what a mask leaves of a rank's rows; places are among all ranks'."""
+    if short not in _COUNTING or run.collating:
+        return value(tensor_sizes.rows_as_many(own[0]))
+    for shown, held in operands:
+        run.demand(shown, value(*(a for a in own if a in held.atoms)), uses.ROWS_OF_ALL)
+    return value(Data(Placement.REPLICATE, form=Layout.GATHERED, flat=True, opaque=True))
+
+
+def _filled_with(run: RunState, numbers: Operands) -> None:
+    """What ``torch.full(sizes, 1 / len(x))`` holds goes by the number of all rows."""
+    for shown, held in numbers:
+        counts = [data for data in held.data if data.placement is not Placement.SHARD]
+        run.demand(shown, value(*counts), uses.A_COUNT if run.frames_forward() else uses.ARITHMETIC)
+
+
+def _sizes(short: str, operands: Operands) -> list[Data]:
+    """The numbers of rows by which a tensor is made, and not those that it is filled with."""
+    given = [held for _, held in operands]
+    if short in _TYPED:  # LongTensor(n, 3), but not LongTensor([n, 3]) nor LongTensor(x.size())
+        alone = given if len(given) > 1 else []
+        return [a for held in alone for a in held.atoms if isinstance(a, Data)]
+    made = given if short in _OF_A_SIZE else []
+    return [a for held in made for a in deep_atoms(held) if isinstance(a, Data)]
+
+
+def _makes_rows(name: str, short: str) -> bool:
+    """Whether a function that is given a number of rows makes as many; others calculate with it."""
+    if name.startswith("numpy.random."):
+        return True
+    if name.startswith("numpy."):
+        return short in _NUMPYS_OF_A_SIZE
+    return name.startswith("torch.") and short in TORCHS_OF_A_SIZE
+
+
+def _sized(run: RunState, node: cst.BaseExpression, short: str, counts: list[Data]) -> Value:
+    """A tensor made as long as this rank's rows is one of its shards."""
+    if short in ("arange", "range") and not run.collating and not _counts_from_zero(run, node):
+        given = [one.value for one in node.args] if isinstance(node, cst.Call) else []
+        bounds.count_sizes(run, given)
+        return value(Data(Placement.REPLICATE, form=Layout.GATHERED))
+    for data in counts:
+        run.facts.sizes.shape_uses.update(data.definition_sites)
+    shown = list(local_sizes.parts_of(run, node, short)) if isinstance(node, cst.Call) else []
+    sizes = [part for part in shown if part.data.placement is Placement.COUNT]
+    if len(sizes) > 1 and run.module.editable and not run.collating:  # each sample beside all
+        bounds.count_sizes(run, [part.node for part in sizes])
+        return value(Data(Placement.REPLICATE, form=Layout.GATHERED))
+    rows = replace(counts[0].placed(Placement.SHARD), dim=sizes[0].dim if sizes else 0)
+    rows = replace(rows, ndim=_dimensions(run, node) if short in _FILLED else 0)
+    counted = [part.node for part in sizes]
+    if short in ("randperm", "permutation"):
+        rows = _in_random_order(run, node, short, rows, counts, counted)
+    if short in _COUNTING:
+        rows = replace(rows, form=NumberKind.RANGE, definition_sites=frozenset(counted))
+    return value(rows)
+
+
+def _in_random_order(
+    run: RunState,
+    node: cst.BaseExpression,
+    short: str,
+    rows: Data,
+    counts: list[Data],
+    shown: list[cst.BaseExpression],
+) -> Data:
+    """Positions of rows, drawn by a call that shows their numbers."""
+    if not run.collating:
+        current_batch.used(run, node, counts)
+        run.facts.random.orders.setdefault(node, Draw(run.site(node), counts=shown))
+    if short == "randperm":
+        random_numbers.shared_in_forward(run, node)
+    return replace(rows, form=Layout.PERMUTATION)
+
+
+def _counts_from_zero(run: RunState, node: cst.BaseExpression) -> bool:
+    """Whether this is ``arange(n)``: any other has no number for each row."""
+    given = [a.value for a in node.args if a.keyword is None] if isinstance(node, cst.Call) else []
+    start, *step = [run.seen(given[i]).constant() for i in (0, 2) if i < len(given)] or [0]
+    return len(given) == 1 or (len(given) > 1 and start == 0 and step in ([], [1]))
+
+
+def _dimensions(run: RunState, node: cst.BaseExpression) -> int:
+    """How many dimensions ``torch.zeros(2, n)`` or ``torch.zeros(sizes)`` has; 0 if not known."""
+    given = [a.value for a in node.args if a.keyword is None] if isinstance(node, cst.Call) else []
+    if len(given) != 1:
+        return len(given)
+    sizes = run.seen(given[0])
+    known = {len(a.items) for a in sizes.of(Tup)}
+    known |= {len(a.attributes) for a in sizes.of(Instance) if a.kind == "list"}
+    return known.pop() if len(known) == 1 else 0
