@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.understanding.facts import Facts, Site
+from ddpify.understanding.libraries.object_kinds import is_scaler
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import UNKNOWN, Instance, Params
@@ -32,13 +33,17 @@ def gradient_readers(facts: Facts, project: Project) -> Iterator[Site]:
 
 
 def steps(facts: Facts, call: cst.CSTNode) -> bool:
-    """Whether a call is ``optimizer.step()``, or that of a GradScaler, or may be."""
+    """Whether a call is ``optimizer.step()``, or ``scaler.step(optimizer)``, or may be."""
     if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        return False
+    if call.func.attr.value not in _METHODS:
         return False
     held = facts.values.get(call.func.value, UNKNOWN)
     objects = [one for one in held.atoms if isinstance(one, Instance)]
-    known = any(one.role == "optimizer" or one.kind.endswith("GradScaler") for one in objects)
-    return call.func.attr.value in _METHODS and (known or not held.atoms)
+    known = any(one.role == "optimizer" or is_scaler(one) for one in objects)
+    # Another library's scaler gets the optimizer; what a project's does is read.
+    given = any(one.kind for one in objects) and _gets_parameters(facts, call)
+    return known or given or not held.atoms
 
 
 def _reads(facts: Facts, call: cst.Call) -> bool:

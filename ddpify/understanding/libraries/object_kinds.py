@@ -83,6 +83,13 @@ def is_loss(instance: Instance) -> bool:
     return isinstance(instance.type, str) and losses.is_module(instance.type)
 
 
+def is_scaler(instance: Instance) -> bool:
+    """Whether an object is a GradScaler or derives from it."""
+    kind = instance.type
+    names = kind.library_bases() if isinstance(kind, Class) else (kind,)
+    return any(name in GRAD_SCALERS for name in names)
+
+
 def has_no_weights(layer: Instance) -> bool:
     """Whether this is one of PyTorch's layers that hold no parameters."""
     return layer.kind.startswith(_WITHOUT_WEIGHTS)

@@ -134,6 +134,22 @@ def test_gradients_that_are_read_in_each_micro_batch_are_exchanged_there(
     assert not any("sync_gradients" in line for line in added(tmp_path, text))
 
 
+DERIVED = "class Loud(torch.amp.GradScaler):\n    pass\n\n\ngrower = Loud('cpu')\n"
+NAMED_ALIKE = "from meters import GradScaler\ngrower = GradScaler()\n"
+
+
+@pytest.mark.parametrize("call", [DERIVED, "from others import Amp\ngrower = Amp()\n"])
+def test_what_gets_the_optimizer_steps(tmp_path: Path, call: str) -> None:
+    text = script(f"{call}{LOOP}", EVERY_OTHER, then="grower.step(rule); rule.zero_grad()")
+    assert "dd.sync_gradients((i + 1) % 2 == 0)" in added(tmp_path, text)
+
+
+def test_a_meter_that_is_called_like_a_scaler_does_not_step(tmp_path: Path) -> None:
+    body = f"{FORWARD}    grower.step()\n"
+    text = script(f"{NAMED_ALIKE}{LOOP}", EVERY_OTHER, body)
+    assert "dd.sync_gradients((i + 1) % 2 == 0)" in added(tmp_path, text)
+
+
 def test_a_step_after_the_last_window(tmp_path: Path, runs: TrainingRuns) -> None:
     text = script(LOOP, EVERY_OTHER).replace("print(", "rule.step()\nprint(")
     conversion = convert_text(tmp_path, text)
