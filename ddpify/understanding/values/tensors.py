@@ -70,6 +70,11 @@ class Data(Atom):
         return self.is_position or (self.placement is Placement.ROWS and self.form is Layout.ROW)
 
     @property
+    def fixed_places(self) -> frozenset[str]:
+        """Of the positions that a sample is taken by, those that are the same in every batch."""
+        return frozenset(at for at in self.taken_by if at.removeprefix("-").isdigit())
+
+    @property
     def counting(self) -> frozenset[cst.BaseExpression]:
         """Where a range, or what is computed of one, is told how far it goes; empty for others."""
         return (
