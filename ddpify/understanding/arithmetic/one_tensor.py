@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.records import replace
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import across_samples, tensor_items, views
+from ddpify.understanding.arithmetic import across_samples, indexed_rows, views
 from ddpify.understanding.arithmetic.along_dimension import along_dimension, normalised
 from ddpify.understanding.arithmetic.operation import Operation
 from ddpify.understanding.arithmetic.tensor_dimensions import kept_form
@@ -156,7 +156,7 @@ def _reordered(one: Operation) -> Value | None:
     if name in REORDERING and data.counting:
         return value(replace(data, form=NumberKind.COMPUTED))
     if name in REORDERING and _moves_rows(name, data, one.rest, one.kwargs):
-        return value(tensor_items.regrouped(one.run, one.node, one.operand, data))
+        return value(indexed_rows.regrouped(one.run, one.node, one.operand, data))
     return None
 
 

@@ -12,7 +12,7 @@ import libcst as cst
 
 from ddpify.records import replace
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import loop_indices, made_rows, tensor_items, tensor_pairs
+from ddpify.understanding.arithmetic import indexed_rows, loop_indices, made_rows, tensor_pairs
 from ddpify.understanding.batching import earlier_samples, per_sample_lists
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.operators.rules import Rule
@@ -44,7 +44,7 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
         _write_together(run, target, owner)
         return
     rows = [data for data in owner.data if _has_rows(data)]
-    tensor_items.ask_for_others(run, target, rows)
+    indexed_rows.ask_for_others(run, target, rows)
     if rows and (not is_at_own_rows(run, target) or earlier_samples.is_written_of(run, target)):
         for data in rows:
             write_into_all(run, target, data)

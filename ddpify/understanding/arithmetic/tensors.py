@@ -8,55 +8,45 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.records import replace
+from ddpify.records import record, replace
 from ddpify.understanding import uses
+from ddpify.understanding.answers import first_answer
 from ddpify.understanding.arithmetic import (
     across_samples,
     along_batch,
     booleans,
     dimensions_left,
-    parts_of_rows,
-    sequences,
+    indexed_rows,
+    picked_by_rows,
+    replicated_rows,
     several_operands,
     single_samples,
-    tensor_items,
     tensor_pairs,
-    views,
 )
 from ddpify.understanding.arithmetic.denominators import number_of_rows
 from ddpify.understanding.arithmetic.one_tensor import LINEAR, indices, of_one
 from ddpify.understanding.arithmetic.operation import Operation
 from ddpify.understanding.arithmetic.tensor_dimensions import (
-    KEEPING_DIMENSIONS,
     ORDERING,
-    OVER_A_DIMENSION,
     OVER_ALL,
     PARTING,
-    gives_a_pair,
-    goes_over_rows,
     kept_form,
-    may_mix_rows,
-    mixes_rows,
 )
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
-from ddpify.understanding.batching import batch_rows, collating, handmade_batches, item_dimensions
+from ddpify.understanding.batching import batch_rows, handmade_batches
 from ddpify.understanding.forms import Layout, NumberKind
-from ddpify.understanding.operators.dimensions import ALONG
 from ddpify.understanding.operators.in_place import is_in_place
-from ddpify.understanding.operators.results import how_many
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import bounds, dimensions, tensor_sizes, transpositions
+from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,
     UNKNOWN,
     Atom,
-    Const,
     Data,
     Instance,
-    Method,
     Number,
     Params,
     Tup,
@@ -74,7 +64,6 @@ WRITING_BY_INDEX = frozenset(
     " index_reduce index_reduce_ masked_scatter masked_scatter_ put put_ scatter scatter_"
     " scatter_add scatter_add_ scatter_reduce scatter_reduce_".split()
 )
-CHOOSING = frozenset({"topk", "kthvalue"})
 _COMPARING = frozenset(
     "eq ne gt lt ge le equal not_equal greater less greater_equal less_equal".split()
 )
@@ -85,62 +74,6 @@ BROADCASTING = frozenset(
 )
 
 
-def picked(placement: Placement) -> Placement:
-    """The placement of rows taken by position."""
-    return Placement.ROWS if placement is Placement.SHARD else placement
-
-
-def part(atom: Data, position: int) -> Value:
-    """One element of an unpacked tensor, batch or shape."""
-    if atom.form is Layout.PACKED:
-        return value(sequences.elements(atom) if position == 0 else atom)
-    if atom.form is NumberKind.SHAPE:
-        return value(tensor_sizes.first_size(atom)) if position == atom.dim else REPLICATED
-    if atom.form is Layout.SAMPLE:
-        return value(collating.part_of_sample(atom, position))
-    if atom.form is Layout.PIECES:
-        return value(replace(atom, form=Layout.TENSOR))
-    if atom.form is Layout.BATCH:
-        ndim = item_dimensions.of_part(atom, position)
-        part_ = replace(atom, form=Layout.TENSOR, ndim=ndim)
-        return value(replace(part_, one_each=atom.one_each and not ndim))
-    if atom.form is Layout.GATHERED and atom.dim == 0 and not atom.opaque:
-        return value(atom.placed(Placement.REPLICATE))
-    behind = atom.dim > 0 and not atom.opaque  # what is unpacked is the dimension before the rows
-    return value(replace(atom, dim=atom.dim - behind, ndim=0))
-
-
-def attribute(atom: Data, name: str, *, called: bool) -> Value:
-    """An attribute of a tensor, or of an unseen structure of tensors."""
-    if name == "shape" and not atom.placement.local:
-        gathered = atom.form is Layout.GATHERED
-        return value(tensor_sizes.shape(atom)) if gathered else REPLICATED
-    if name == "shape":
-        return tensor_sizes.global_size(atom) or value(tensor_sizes.shape(atom))
-    if name == "ndim" and atom.ndim:
-        return value(Const(atom.ndim))
-    if name in _ALIKE:
-        return REPLICATED
-    if atom.form is Layout.PACKED and name == "data":
-        return value(sequences.elements(atom))
-    if name in transpositions.ATTRIBUTES:
-        place = transpositions.place(name, atom.dim, atom.ndim, (), {})
-        ndim = atom.ndim or 2 * (name in ("T", "H"))
-        return value(replace(atom, dim=atom.dim if place is None else place, ndim=ndim))
-    if name in ("data", "real"):
-        return value(replace(atom, definition_sites=tensor_pairs.definition_sites(atom)))
-    if called:
-        return value(Method(value(atom), name))
-    if name == "size":  # a NumPy array's number of elements
-        return tensor_sizes.elements(atom)
-    return value(replace(atom, definition_sites=tensor_pairs.definition_sites(atom), ndim=0))
-
-
-# What a tensor says of itself that is the same for a part of its rows.
-_ALIKE = frozenset(
-    "device dtype ndim requires_grad layout grad_fn is_cuda is_cpu is_xpu is_mps is_meta is_leaf"
-    " is_sparse is_quantized is_mkldnn is_nested itemsize names output_nr retains_grad".split()
-)
 # Questions about what a tensor is, not about its values.
 _OF_THE_KIND = frozenset({"is_tensor", "is_floating_point", "is_complex", "is_storage"})
 
@@ -154,19 +87,31 @@ def function(
     rest: Sequence[Value] = (),
 ) -> Value:
     """A tensor function or method by its last name; ``rest`` are the arguments after the tensor."""
-    made = _each_of_several(name, _function(run, node, name, operands, kwargs, rest), kwargs)
+    made = replicated_rows.each_of_several(
+        name, _function(run, node, name, operands, kwargs, rest), kwargs
+    )
     is_mask = booleans.of_function(name, (held for _, held in operands), rest, kwargs)
     return booleans.marked(made, is_mask)
 
 
-def _each_of_several(name: str, made: Value, kwargs: Mapping[str, Value]) -> Value:
-    """What an operator gives that gives several tensors: each of them holds what is known of it."""
-    chosen = {option for option, given in kwargs.items() if given.constant() is True}
-    count = how_many(name, chosen)
-    held = [atom for atom in made.atoms if isinstance(atom, Data)]
-    if count == 1 or len(held) != len(made.atoms) or not held:
-        return made
-    return value(Tup((made,) * count))
+@record
+class _Call:
+    """A call of a tensor function.
+
+    Attributes:
+        name: Its last name.
+        operands: The tensors that it takes, and numbers that it calculates with.
+        data: Of these, what ranks hold in part.
+        rest: The arguments after the tensor.
+    """
+
+    run: RunState
+    node: cst.BaseExpression
+    name: str
+    operands: list[Operand]
+    data: list[tuple[cst.BaseExpression, Data]]
+    kwargs: Mapping[str, Value]
+    rest: Sequence[Value]
 
 
 def _function(
@@ -187,69 +132,163 @@ def _function(
     if is_in_place(name):
         _keep_own_rows(run, operands)
     if name in tensor_pairs.BINARY and len(operands) > 1:
-        made = tensor_pairs.binary(run, node, tensor_pairs.BINARY[name], operands[0], operands[1])
-        known = dimensions.OF_MATRICES.get(name, 0)
-        return dimensions_left.noted(made, known, number=False) if known else made
+        return _binary(run, node, name, operands)
     if name in _COMPARING:
         return tensor_pairs.compare(run, [n for n, _ in operands], [v for _, v in operands])
-    if name in CHOOSING:
+    if name in replicated_rows.CHOOSING:
         _take_whole_numbers(run, name, operands[1:])
         operands = operands[:1]
     operands = [*operands[:1], *(one for one in operands[1:] if not _is_a_shape(one[1]))]
     data = [(n, d) for n, v in operands for d in v.data]
-    of_others = single_samples.meet_others(run, node, data)
-    if of_others is not None:
-        return of_others
+    call = _Call(run, node, name, operands, data, kwargs, rest)
+    known = first_answer(_OF_ANY, call)
+    if known is not None:
+        return known
     alone = [(n, d) for n, d in data if d.dim == NO_ROWS]
-    data = alone or data  # what meets a single sample is that sample's
-    if not data:
-        return on_replicated(run, node, name, operands, rest, kwargs)
-    if name in WRITING_BY_INDEX and (
-        not operands[0][1].data or several_operands.place(node, operands, operands[0][0])
-    ):
-        return _written_by_index(run, node, operands)
-    if tensor_pairs.beside_replicated(run, tensor_pairs.held_tensors(operands)):
-        return value(replace(data[0][1].placed(Placement.REPLICATE), form=Layout.GATHERED))
-    tensor_pairs.place_among_all(run, operands)
-    if "out" in kwargs:
-        return _written_out(run, operands, kwargs["out"])
-    tensor_pairs.note_used_on_rows(run, [d for _, d in tensor_pairs.held_tensors(operands)])
-    ordered = _in_given_order(run, node, name, operands[0], rest, kwargs)
-    if ordered is not None:
-        return ordered
-    if name == "index_select" and len({id(operand) for operand, _ in data}) == 1:
-        data = [(n, d) for n, d in data if d not in indices(rest, kwargs)]
-        if not data:
-            return _selected_by(run, operands, rest, kwargs)
-    along = along_batch.of_all_ranks(run, node, name, operands, rest, kwargs)
-    if along is not None:
-        return along
-    of_all = several_operands.of_all_ranks(run, node, name, operands, rest, kwargs)
-    if of_all is not None:
-        return of_all
-    if broadcasts(name) and _meet_crosswise(run, [held.data for _, held in operands]):
-        return tensor_pairs.mixed(run, node, data[0][1], operands)
-    picked_ = _beside_picked(operands) if broadcasts(name) else None
-    if picked_ is not None:
-        return tensor_pairs.binary(run, node, "*", *picked_)
-    results = []
-    for operand, one in data:
-        made = of_one(Operation(run, node, name, operand, one, rest, kwargs))
-        if one.placement is not Placement.ROWS:  # which are global where they are picked, or never
-            made = _named_by(operand, name, made)
-        if one.placement is Placement.SHARD:
-            made = _counted_by(node, operand, made)
-        results.append(dimensions_left.after(made, name, one.ndim, rest, kwargs))
+    call = replace(call, data=_without_indices(call, alone or data))
+    known = first_answer(_OF_ROWS, call)
+    return _of_each(call) if known is None else known
+
+
+def _binary(run: RunState, node: cst.BaseExpression, name: str, operands: list[Operand]) -> Value:
+    """An operator of two tensors that is written as a function."""
+    made = tensor_pairs.binary(run, node, tensor_pairs.BINARY[name], operands[0], operands[1])
+    known = dimensions.OF_MATRICES.get(name, 0)
+    return dimensions_left.noted(made, known, number=False) if known else made
+
+
+# ---------------------------------------------------------------------- rules for operands
+def _beside_other_samples(call: _Call) -> Value | None:
+    """One sample beside others."""
+    return single_samples.meet_others(call.run, call.node, call.data)
+
+
+def _of_replicated(call: _Call) -> Value | None:
+    if call.data:
+        return None
+    return replicated_rows.on_replicated(
+        call.run, call.node, call.name, call.operands, call.rest, call.kwargs
+    )
+
+
+def _by_index(call: _Call) -> Value | None:
+    """Rows that are brought together in a tensor that all ranks hold."""
+    node, operands = call.node, call.operands
+    if call.name not in WRITING_BY_INDEX:
+        return None
+    into = not operands[0][1].data or several_operands.place(node, operands, operands[0][0])
+    return _written_by_index(call.run, node, operands) if into else None
+
+
+def _beside_replicated(call: _Call) -> Value | None:
+    """Rows beside those of all ranks; other positions are placed among them."""
+    if tensor_pairs.beside_replicated(call.run, tensor_pairs.held_tensors(call.operands)):
+        first = _first(call)
+        return value(replace(first.placed(Placement.REPLICATE), form=Layout.GATHERED))
+    tensor_pairs.place_among_all(call.run, call.operands)
+    return None
+
+
+def _first(call: _Call) -> Data:
+    """The first of what ranks hold in part; a single sample, where there is one."""
+    return next((d for _, d in call.data if d.dim == NO_ROWS), call.data[0][1])
+
+
+def _into_another(call: _Call) -> Value | None:
+    """What is written into another tensor; all that stays is used on rows."""
+    if "out" in call.kwargs:
+        return _written_out(call.run, call.operands, call.kwargs["out"])
+    held = tensor_pairs.held_tensors(call.operands)
+    tensor_pairs.note_used_on_rows(call.run, [d for _, d in held])
+    return None
+
+
+def _ordered(call: _Call) -> Value | None:
+    return _in_given_order(call.run, call.node, call.name, call.operands[0], call.rest, call.kwargs)
+
+
+_OF_ANY = (
+    _beside_other_samples,
+    _of_replicated,
+    _by_index,
+    _beside_replicated,
+    _into_another,
+    _ordered,
+)
+"""Rules for what stands beside rows; the first that says something is right."""
+
+
+# ---------------------------------------------------------------------- rules for rows
+def _without_indices(
+    call: _Call, data: list[tuple[cst.BaseExpression, Data]]
+) -> list[tuple[cst.BaseExpression, Data]]:
+    """The rows from which ``index_select`` takes some; others as they are."""
+    if call.name != "index_select" or len({id(operand) for operand, _ in data}) != 1:
+        return data
+    return [(n, d) for n, d in data if d not in indices(call.rest, call.kwargs)]
+
+
+def _selected(call: _Call) -> Value | None:
+    """What rows select of a tensor that all ranks hold."""
+    if call.data:
+        return None
+    return _selected_by(call.run, call.operands, call.rest, call.kwargs)
+
+
+def _along(call: _Call) -> Value | None:
+    return along_batch.of_all_ranks(
+        call.run, call.node, call.name, call.operands, call.rest, call.kwargs
+    )
+
+
+def _of_all_ranks(call: _Call) -> Value | None:
+    return several_operands.of_all_ranks(
+        call.run, call.node, call.name, call.operands, call.rest, call.kwargs
+    )
+
+
+def _crosswise(call: _Call) -> Value | None:
+    """Each of the rows beside all."""
+    held = [one.data for _, one in call.operands]
+    if not broadcasts(call.name) or not _meet_crosswise(call.run, held):
+        return None
+    return tensor_pairs.mixed(call.run, call.node, call.data[0][1], call.operands)
+
+
+def _with_picked(call: _Call) -> Value | None:
+    """Rows beside those picked out of some."""
+    pair = _beside_picked(call.operands) if broadcasts(call.name) else None
+    return None if pair is None else tensor_pairs.binary(call.run, call.node, "*", *pair)
+
+
+_OF_ROWS = (_selected, _along, _of_all_ranks, _crosswise, _with_picked)
+"""Rules for rows of several tensors; where none applies, each gives what it does alone."""
+
+
+def _of_each(call: _Call) -> Value:
+    """What a function makes of each of its operands."""
+    results = [_of_one(call, operand, one) for operand, one in call.data]
     followed = [r for r in results if any(isinstance(a, (Data, Instance, Tup)) for a in r.atoms)]
     if not followed:
         return REPLICATED
     coupled_ = [r for r in followed if any(d.placement in _PICKED for d in r.data)]
-    if coupled_ and len(data) > 1:
+    if coupled_ and len(call.data) > 1:
         return join(*coupled_)  # each element of the result is made of all operands
-    if name in LINEAR and len(data) == len(operands[0][1].data):
-        held = operands[0][1].atoms
+    first = call.operands[0][1]
+    if call.name in LINEAR and len(call.data) == len(first.data):
+        held = first.atoms
         followed.append(value(*(a for a in held if isinstance(a, Data) and a.reduced)))
     return join(*followed)
+
+
+def _of_one(call: _Call, operand: cst.BaseExpression, one: Data) -> Value:
+    name, rest, kwargs = call.name, call.rest, call.kwargs
+    made = of_one(Operation(call.run, call.node, name, operand, one, rest, kwargs))
+    if one.placement is not Placement.ROWS:  # which are global where they are picked, or never
+        made = _named_by(operand, name, made)
+    if one.placement is Placement.SHARD:
+        made = _counted_by(call.node, operand, made)
+    return dimensions_left.after(made, name, one.ndim, rest, kwargs)
 
 
 def _beside_picked(operands: list[Operand]) -> tuple[Operand, Operand] | None:
@@ -339,14 +378,14 @@ def _in_given_order(
     for order in own if held else ():
         of_all = Data(Placement.ROWS, order.loaders, order.definition_sites)
         run.demand(node, value(of_all), uses.AN_INDEX)
-    return value(tensor_items.regrouped(run, node, rows[0], held[0])) if held else None
+    return value(indexed_rows.regrouped(run, node, rows[0], held[0])) if held else None
 
 
 def _selected_by(
     run: RunState, operands: list[Operand], rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> Value:
     """What rows select of what all ranks hold: one for each of them."""
-    if tensor_items.all_found(run, [n for n, _ in operands]) or _by_places(run, operands):
+    if picked_by_rows.all_found(run, [n for n, _ in operands]) or _by_places(run, operands):
         return REPLICATED
     along = (kwargs.get("dim") or (rest[0] if rest else UNKNOWN)).constant()
     dim = along if isinstance(along, int) and along > 0 else 0
@@ -428,84 +467,6 @@ def _counted_by(node: cst.BaseExpression, operand: cst.BaseExpression, result: V
         a: replace(a, counted=code, definition_sites=frozenset({node})) for a in uncounted
     }
     return value(*(counted.get(a, a) for a in result.atoms))
-
-
-def on_replicated(
-    run: RunState,
-    node: cst.BaseExpression,
-    name: str,
-    operands: list[Operand],
-    rest: Sequence[Value],
-    kwargs: Mapping[str, Value],
-) -> Value:
-    """The same for replicated values: rows stay rows, unless the function adds them up."""
-    made = _on_replicated(run, node, name, operands, rest, kwargs)
-    first = [a for a in operands[0][1].atoms if isinstance(a, Data)] if operands else []
-    if len(first) != 1 or first[0].form is not Layout.GATHERED:
-        return made
-    return dimensions_left.after(made, name, first[0].ndim, rest, kwargs)
-
-
-def _on_replicated(
-    run: RunState,
-    node: cst.BaseExpression,
-    name: str,
-    operands: list[Operand],
-    rest: Sequence[Value],
-    kwargs: Mapping[str, Value],
-) -> Value:
-    reduced = [a for _, v in operands for a in v.atoms if isinstance(a, Data)]
-    if not reduced or (name == "detach" and reduced[0].form is not Layout.GATHERED):
-        return REPLICATED
-    if name in views.RESHAPING and isinstance(node, cst.Call):  # as many as all ranks have
-        bounds.count_sizes(run, [argument.value for argument in node.args])
-    if name in PARTING and parts_of_rows.parts(reduced[0], rest, kwargs):
-        return parts_of_rows.of_gathered(run, node, reduced[0])
-    if name == "unbind" and parts_of_rows.one_by_one(reduced[0], rest, kwargs):
-        return parts_of_rows.each(run, node, operands[0][0], reduced[0])
-    if name in (*PARTING, "unbind") and reduced[0].form is Layout.GATHERED:
-        return value(replace(reduced[0], opaque=True))  # tensors, each with the rows of all ranks
-    if name in transpositions.TRANSPOSING and reduced[0].form is Layout.GATHERED:
-        place = transpositions.place(name, reduced[0].dim, reduced[0].ndim, rest, kwargs)
-        return value(replace(reduced[0], dim=place or 0, opaque=reduced[0].opaque or place is None))
-    number = replace(
-        reduced[0].placed(Placement.REPLICATE),
-        definition_sites=reduced[0].definition_sites,
-        one_each=reduced[0].one_each and reduced[0].reduced,
-    )
-    coupled_ = across_samples.of_replicated(name, reduced[0])
-    if coupled_ is not None and name not in ALONG:
-        return _each_of_several(name, value(coupled_), kwargs)
-    picked = along_batch.of_replicated(name, operands, rest, kwargs)
-    if picked is not None:
-        return picked
-    if name in OVER_A_DIMENSION and may_mix_rows(name, reduced[0], rest, kwargs):
-        return across_samples.perhaps_rows(name, value(reduced[0]))
-    if reduced[0].form is Layout.GATHERED and gives_a_pair(name, rest, kwargs):
-        return _pair_of_replicated(name, reduced[0], rest, kwargs)
-    over_rows = name in OVER_A_DIMENSION and goes_over_rows(name, reduced[0], rest, kwargs)
-    if name == "argsort" and over_rows and reduced[0].ndim < 2:
-        return value(replace(reduced[0].placed(Placement.REPLICATE), form=Layout.PERMUTATION))
-    along_one = bool(rest) or bool({"dim", "axis"} & kwargs.keys())
-    left = reduced[0].opaque and along_one  # perhaps rows along another dimension
-    gone = over_rows and name not in KEEPING_DIMENSIONS and not left
-    return value(number if gone else reduced[0])
-
-
-def _pair_of_replicated(
-    name: str, rows: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
-) -> Value:
-    """Values and indices of the rows of all ranks, or along them."""
-    if not mixes_rows(name, rows, rest, kwargs):
-        return value(Tup((value(rows), value(rows))))
-    if name == "sort":
-        return across_samples.ordered(rows, name)
-    if name in KEEPING_DIMENSIONS and name not in CHOOSING:
-        return value(Tup((value(rows), value(rows))))
-    number = value(
-        replace(rows.placed(Placement.REPLICATE), definition_sites=rows.definition_sites)
-    )
-    return value(Tup((number, number)))
 
 
 def on_batches(

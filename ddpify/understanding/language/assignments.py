@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import definition_sites, uses
-from ddpify.understanding.arithmetic import picked_views, row_writes, tensor_items, tensor_pairs
+from ddpify.understanding.arithmetic import indexed_rows, picked_views, row_writes, tensor_pairs
 from ddpify.understanding.batching import (
     carried_values,
     filled_tensors,
@@ -275,7 +275,7 @@ def _one_by_one(
 ) -> Value:
     """A batch of which ``first, *others = rows`` takes the samples apart is that of all ranks."""
     starred = any(isinstance(one, cst.StarredElement) for one in target.elements)
-    rows = [d for d in new.data if tensor_items.is_plain_batch(d)]
+    rows = [d for d in new.data if indexed_rows.is_plain_batch(d)]
     if not starred or not rows or shown is None:
         return new
     run.demand(shown, value(*rows), uses.A_STATISTIC)

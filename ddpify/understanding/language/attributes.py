@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.understanding import mapping_classes
 from ddpify.understanding.arguments import local_data
-from ddpify.understanding.arithmetic import gradients, tensors
+from ddpify.understanding.arithmetic import gradients, tensor_parts, tensors
 from ddpify.understanding.batching import batch_rows, carried_values, earlier_samples
 from ddpify.understanding.language import forward_attributes, imports
 from ddpify.understanding.libraries import instances, object_kinds
@@ -98,7 +98,7 @@ def attribute_of(run: RunState, node: cst.BaseExpression, atom: Atom, name: str)
         called = _is_called(run, node)
         if name in transpositions.ATTRIBUTES and atom.placement is Placement.SHARD:
             return tensors.function(run, node, name, [(_owner(node), value(atom))], {})
-        return tensors.attribute(atom, name, called=called)
+        return tensor_parts.attribute(atom, name, called=called)
     if isinstance(atom, ReplicatedTensor):
         return batch_rows.attribute(run, atom, name, called=_is_called(run, node))
     if isinstance(atom, Tup) and name in FIELDS and not _is_called(run, node):

@@ -10,7 +10,13 @@ import libcst as cst
 from ddpify.records import replace
 from ddpify.understanding import alternatives, mapping_classes, uses
 from ddpify.understanding.arguments import local_data
-from ddpify.understanding.arithmetic import picked_views, single_samples, tensor_items, tensors
+from ddpify.understanding.arithmetic import (
+    picked_by_rows,
+    picked_views,
+    single_samples,
+    tensor_items,
+    tensor_parts,
+)
 from ddpify.understanding.batching import (
     batch_rows,
     carried_values,
@@ -139,13 +145,13 @@ def _item_of(run: RunState, node: cst.Subscript, atom: Atom, key: str) -> Value:
     if isinstance(atom, Data):
         return tensor_items.item(run, node, atom)
     if isinstance(atom, ReplicatedTensor):
-        return tensor_items.rows_by_index(run, node) or batch_rows.item(run, node, atom)
+        return picked_by_rows.rows_by_index(run, node) or batch_rows.item(run, node, atom)
     if isinstance(atom, Number) and atom.loaded is not None and key.startswith("['"):
         return loaded_files.out_of_file(run, node)
     if isinstance(atom, (Number, Const)):
-        return tensor_items.replicated_item(run, node)
+        return picked_by_rows.replicated_item(run, node)
     if isinstance(atom, Params):
-        return tensor_items.rows_of_weights(run, node) or value(atom)
+        return picked_by_rows.rows_of_weights(run, node) or value(atom)
     return UNKNOWN
 
 
@@ -178,9 +184,9 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
     if object_kinds.is_model(atom):
         # A layer, as good as its model; or a layer's parameter, of which the index takes rows.
         layer = container_layers.at(atom, key) if run.frames_forward() else None
-        return layer or tensor_items.rows_of_weights(run, node) or value(atom)
+        return layer or picked_by_rows.rows_of_weights(run, node) or value(atom)
     if atom.type == "list" and _is_replicated(run, atom):
-        rows = tensor_items.rows_by_index(run, node)
+        rows = picked_by_rows.rows_by_index(run, node)
         if rows is not None:
             return rows
     if atom in run.of_all_ranks:
@@ -283,7 +289,7 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
         form = Layout.ROW if definition_sites else atom.form
         row = replace(
             atom,
-            placement=tensors.picked(atom.placement),
+            placement=tensor_parts.picked(atom.placement),
             definition_sites=definition_sites,
             form=form,
         )
@@ -328,7 +334,7 @@ def _part(run: RunState, atom: Atom, position: int, count: int) -> Value:
         held = atom.elements if atom.type in CONTAINERS else instances.item(atom)
         return _out_of(run, atom, cst.Index(cst.Integer(str(position))), held)
     if isinstance(atom, Data):
-        return tensors.part(atom, position)
+        return tensor_parts.part(atom, position)
     if isinstance(atom, ReplicatedTensor):
         return REPLICATED
     return value(atom) if isinstance(atom, (Number, Params)) else UNKNOWN

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from ddpify.understanding import mapping_classes, uses
-from ddpify.understanding.arithmetic import tensors
+from ddpify.understanding.arithmetic import tensor_parts
 from ddpify.understanding.definition_sites import reduced
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.language import assignments, attributes, elements
@@ -93,7 +93,7 @@ def _any_item(held: Value) -> Value:
         elif isinstance(atom, Instance):
             found.append(atom.elements)
         else:
-            found.append(tensors.part(atom, 0) if isinstance(atom, Data) else value(atom))
+            found.append(tensor_parts.part(atom, 0) if isinstance(atom, Data) else value(atom))
     return join(*found)
 
 
@@ -111,7 +111,7 @@ def _under(atom: Any, key: str) -> Value:
     """What a mapping holds under a key."""
     if isinstance(atom, Instance):
         return mapping_classes.item(atom, key) or atom.elements
-    return tensors.part(atom, 0) if isinstance(atom, Data) else UNKNOWN
+    return tensor_parts.part(atom, 0) if isinstance(atom, Data) else UNKNOWN
 
 
 def _class(run: RunState, pattern: cst.MatchClass, place: cst.BaseExpression, held: Value) -> None:

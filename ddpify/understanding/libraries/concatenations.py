@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.records import replace
+from ddpify.records import record, replace
 from ddpify.understanding import uses
+from ddpify.understanding.answers import first_answer
 from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.arithmetic import (
     across_samples,
@@ -74,6 +75,50 @@ def _place_among_rows(run: RunState, node: cst.BaseExpression, joined: Sequence[
     tensor_pairs.place_among_all(run, [(node, value(*counting)), (node, value(*rows))])
 
 
+@record
+class _Joining:
+    """Tensors of a rank's rows that are put together.
+
+    Attributes:
+        short: The function's name.
+        pieces: What holds them.
+        inner: They.
+        dim: The dimension along which; None where it is not known.
+    """
+
+    run: RunState
+    node: cst.BaseExpression
+    short: str
+    pieces: Value
+    inner: list[Data]
+    dim: object
+
+    @property
+    def worst(self) -> list[Data]:
+        """Those that are more than a rank's rows."""
+        return [d for d in self.inner if d.placement is not Placement.SHARD]
+
+    @property
+    def first(self) -> Data:
+        """The one that says what the result is."""
+        one = (self.worst or self.inner)[0]
+        return replace(one, taken_by=one.fixed_places)  # which all have in common
+
+    @property
+    def along_others(self) -> bool:
+        """Whether they are put beside each other."""
+        return self.dim not in (0, ...)
+
+    def shown(self) -> list[tuple[cst.BaseExpression, Value]]:
+        """The pieces that the call names."""
+        return queues.pieces(self.run, self.node)
+
+    def of_all_ranks(self) -> Value:
+        """The result, once all ranks hold what it is made of."""
+        gathered = self.first.placed(Placement.REPLICATE)
+        return value(replace(gathered, form=Layout.GATHERED))
+
+
 def concatenated(
     run: RunState,
     node: cst.BaseExpression,
@@ -87,74 +132,38 @@ def concatenated(
     given = args[1] if len(args) > 1 else kwargs.get("dim") or kwargs.get("axis") or UNKNOWN
     dim = given.constant() if given else 0
     if not inner:
-        whole = [a for a in deep_atoms(pieces) if isinstance(a, Data)]
-        joined = _joined_of_all(run, short, pieces, whole, dim)
-        if joined is not None:
-            return value(joined)
-        if any(isinstance(a, Instance) and a.type == "list" for a in pieces.atoms):
-            whole = [_of_positions(a) for a in whole]
-        sites = frozenset(site for a in whole if a.reduced for site in a.definition_sites)
-        first_ = [replace(a, definition_sites=sites) if a.reduced else a for a in whole[:1]]
-        return value(*(replace(a, flat=a.flat or a.form is Layout.GATHERED) for a in first_))
+        return _of_replicated(run, short, pieces, dim)
     _place_among_rows(run, node, inner)
     dim = dimensions.place(dim, inner[0].ndim + (inner[0].ndim > 0 and short == "stack"))
-    if isinstance(dim, int) and dim < -1 and inner[0].placement is Placement.SHARD:
-        return _along_unknown(run, node, inner[0])
-    kept = queues.kept(run, node, inner)
-    if kept is not None:
-        return kept
-    if short not in ("stack", "hstack") and _under_replicated(run, node, inner[0], dim):
-        for piece, held in queues.pieces(run, node):
-            run.demand(piece, value(*held.data), uses.A_STATISTIC)
-        gathered = inner[0].placed(Placement.REPLICATE)
-        return value(replace(gathered, form=Layout.GATHERED, flat=True))
-    reduced = _of_several_kinds(run, node, pieces, inner) or _of_others(run, node)
-    if reduced is not None:
-        return reduced
-    inner = _beside_rows(run, node, inner)
-    worst = [d for d in inner if d.placement is not Placement.SHARD]
-    first = (worst or inner)[0]
-    first = replace(first, taken_by=single_samples.fixed(first.taken_by))
-    one_by_one = _taken_one_by_one(pieces, first)
-    if one_by_one is not None:
-        return value(collating.joined(one_by_one, short, dim))
-    if dim == 0 and any(
-        isinstance(a, Data) and a.form is Layout.GATHERED for a in deep_atoms(pieces)
-    ):
-        for expression, held in queues.pieces(run, node):
-            for rows in held.data:
-                run.demand(expression, value(rows), uses.A_KEPT_COLLECTION)
-        return value(replace(first.placed(Placement.REPLICATE), form=Layout.GATHERED))
-    along_others = dim not in (0, ...)
-    shown = queues.pieces(run, node) if along_others or short in ("stack", "hstack") else []
-    if tensor_pairs.beside_replicated(run, tensor_pairs.held_tensors(shown)):
-        return value(replace(first.placed(Placement.REPLICATE), form=Layout.GATHERED))
-    if (
-        run.collating
-        and not _shown_pieces(run, node)
-        and {d.form for d in inner} == {Layout.TENSOR}
-    ):
-        return value(first.placed(first.placement))  # each sample's one row
-    chosen = node in run.choices.batches and handmade_batches.trained_on(run, inner)
-    if chosen and (along_others or short == "hstack"):
-        handmade_batches.meet(run, shown, surely=True)
-    if dim == 0 and short in ("cat", "concat", "concatenate", "vstack"):
-        handmade_batches.meet(
-            run, queues.pieces(run, node)
-        )  # they are under each other on each rank
-    if all(d.counted and d.definition_sites for d in inner):
-        return value(*inner)  # each is reduced by itself, where its denominator is known
-    if worst:
-        definition_sites = frozenset(
-            b for d in worst if d.placement is Placement.ROWS for b in d.definition_sites
-        )
-        return value(replace(first.placed(first.placement), definition_sites=definition_sites))
-    return value(_rows_joined(run, node, short, pieces, inner, dim))
+    joining = _Joining(run, node, short, pieces, inner, dim)
+    known = first_answer(_OF_ALL_PIECES, joining)
+    if known is not None:
+        return known
+    beside = replace(joining, inner=_beside_rows(run, node, inner))
+    known = first_answer(_OF_ROWS, beside)
+    return value(_rows_joined(beside)) if known is None else known
 
 
-def _along_unknown(run: RunState, node: cst.BaseExpression, rows: Data) -> Value:
-    """Tensors joined along a dimension that may be that of their samples."""
-    shown = queues.pieces(run, node)
+def _of_replicated(run: RunState, short: str, pieces: Value, dim: object) -> Value:
+    """What is put together of what all ranks hold."""
+    whole = [a for a in deep_atoms(pieces) if isinstance(a, Data)]
+    joined = _joined_of_all(run, short, pieces, whole, dim)
+    if joined is not None:
+        return value(joined)
+    if any(isinstance(a, Instance) and a.type == "list" for a in pieces.atoms):
+        whole = [_of_positions(a) for a in whole]
+    sites = frozenset(site for a in whole if a.reduced for site in a.definition_sites)
+    first = [replace(a, definition_sites=sites) if a.reduced else a for a in whole[:1]]
+    return value(*(replace(a, flat=a.flat or a.form is Layout.GATHERED) for a in first))
+
+
+# ---------------------------------------------------------------------- rules for all pieces
+def _along_unknown(joining: _Joining) -> Value | None:
+    """Along a dimension that may be that of their samples."""
+    run, node, rows, dim = joining.run, joining.node, joining.inner[0], joining.dim
+    if not (isinstance(dim, int) and dim < -1 and rows.placement is Placement.SHARD):
+        return None
+    shown = joining.shown()
     if shown:
         return across_samples.coupled_operands(run, node, shown)
     unknown = replace(rows, definition_sites=frozenset(), form=Layout.PACKED)
@@ -162,6 +171,129 @@ def _along_unknown(run: RunState, node: cst.BaseExpression, rows: Data) -> Value
     return REPLICATED
 
 
+def _of_a_queue(joining: _Joining) -> Value | None:
+    return queues.kept(joining.run, joining.node, joining.inner)
+
+
+def _samples_under_replicated(joining: _Joining) -> Value | None:
+    """Samples under what all ranks hold: those of all ranks."""
+    run, node, rows = joining.run, joining.node, joining.inner[0]
+    beside = joining.short in ("stack", "hstack")
+    if beside or not _under_replicated(run, node, rows, joining.dim):
+        return None
+    for piece, held in joining.shown():
+        run.demand(piece, value(*held.data), uses.A_STATISTIC)
+    gathered = rows.placed(Placement.REPLICATE)
+    return value(replace(gathered, form=Layout.GATHERED, flat=True))
+
+
+def _of_several_kinds(joining: _Joining) -> Value | None:
+    """A mean beside a sum, or a sum beside what all ranks hold: no one reduction suits them."""
+    run, node, inner = joining.run, joining.node, joining.inner
+    kinds = {d.placement for d in inner}
+    whole = [a for a in deep_atoms(joining.pieces) if isinstance(a, Number) or a in inner]
+    beside = len(whole) > len(inner) and Placement.SUM in kinds
+    if not all(kind.partial for kind in kinds) or (len(kinds) == 1 and not beside):
+        return None
+    shown = [(piece, held) for piece, held in joining.shown() if held.data]
+    if not shown and isinstance(node, cst.Call) and node.args:
+        unlike = Data(Placement.COUPLED, inner[0].loaders, form=Layout.PACKED)
+        run.demand(node.args[0].value, value(unlike), uses.ARITHMETIC)
+    for piece, held in shown:
+        run.demand(piece, value(*held.data), uses.ARITHMETIC)
+    return value(replace(inner[0].placed(Placement.REPLICATE), loaders=inner[0].loaders))
+
+
+def _of_others(joining: _Joining) -> Value | None:
+    """One sample beside another that is always the same, as ``torch.stack([x[i], x[0]])``."""
+    shown = [(piece, data) for piece, held in joining.shown() for data in held.data]
+    return single_samples.meet_others(joining.run, joining.node, shown)
+
+
+_OF_ALL_PIECES = (
+    _along_unknown,
+    _of_a_queue,
+    _samples_under_replicated,
+    _of_several_kinds,
+    _of_others,
+)
+"""Rules for what is put together, numbers too; the first that applies is right."""
+
+
+# ---------------------------------------------------------------------- rules for rows
+def _of_samples(joining: _Joining) -> Value | None:
+    """One sample after the other."""
+    alone = _taken_one_by_one(joining.pieces, joining.first)
+    return None if alone is None else value(collating.joined(alone, joining.short, joining.dim))
+
+
+def _under_gathered(joining: _Joining) -> Value | None:
+    """Under the rows of all ranks."""
+    held = (a for a in deep_atoms(joining.pieces) if isinstance(a, Data))
+    if joining.dim != 0 or not any(a.form is Layout.GATHERED for a in held):
+        return None
+    for expression, one in joining.shown():
+        for rows in one.data:
+            joining.run.demand(expression, value(rows), uses.A_KEPT_COLLECTION)
+    return joining.of_all_ranks()
+
+
+def _beside_replicated(joining: _Joining) -> Value | None:
+    """Beside what all ranks hold."""
+    beside = joining.along_others or joining.short in ("stack", "hstack")
+    shown = tensor_pairs.held_tensors(joining.shown() if beside else [])
+    of_all = tensor_pairs.beside_replicated(joining.run, shown)
+    return joining.of_all_ranks() if of_all else None
+
+
+def _of_one_sample(joining: _Joining) -> Value | None:
+    """In a collate function, each sample's one row."""
+    plain = {d.form for d in joining.inner} == {Layout.TENSOR}
+    if not (joining.run.collating and plain) or _shown_pieces(joining.run, joining.node):
+        return None
+    return value(joining.first.placed(joining.first.placement))
+
+
+def _with_batches_by_hand(joining: _Joining) -> None:
+    """Say which batches made by hand the rows meet."""
+    run, short = joining.run, joining.short
+    chosen = joining.node in run.choices.batches and handmade_batches.trained_on(run, joining.inner)
+    beside = joining.along_others or short in ("stack", "hstack")
+    if chosen and (joining.along_others or short == "hstack"):
+        handmade_batches.meet(run, joining.shown() if beside else [], surely=True)
+    if joining.dim == 0 and short in ("cat", "concat", "concatenate", "vstack"):
+        handmade_batches.meet(run, joining.shown())  # they are under each other on each rank
+
+
+def _of_counted(joining: _Joining) -> Value | None:
+    """Each is reduced by itself, where its denominator is known."""
+    counted = all(d.counted and d.definition_sites for d in joining.inner)
+    return value(*joining.inner) if counted else None
+
+
+def _of_worse(joining: _Joining) -> Value | None:
+    """What is more than a rank's rows stays that."""
+    if not joining.worst:
+        return None
+    rows = (d for d in joining.worst if d.placement is Placement.ROWS)
+    sites = frozenset(site for d in rows for site in d.definition_sites)
+    first = joining.first
+    return value(replace(first.placed(first.placement), definition_sites=sites))
+
+
+_OF_ROWS = (
+    _of_samples,
+    _under_gathered,
+    _beside_replicated,
+    _of_one_sample,
+    _with_batches_by_hand,
+    _of_counted,
+    _of_worse,
+)
+"""Rules for what stands beside global numbers; where none applies, all are a rank's rows."""
+
+
+# ---------------------------------------------------------------------- what they ask
 def _of_positions(number: Data) -> Data:
     """What is put together of one number for each position: as many as there are rows."""
     if number.is_position:
@@ -192,30 +324,6 @@ def _is_replicated(piece: Atom) -> bool:
     return isinstance(piece, Number) or (isinstance(piece, Data) and piece.reduced)
 
 
-def _of_several_kinds(
-    run: RunState, node: cst.BaseExpression, pieces: Value, inner: list[Data]
-) -> Value | None:
-    """A mean beside a sum, or a sum beside what all ranks hold: no one reduction suits them."""
-    kinds = {d.placement for d in inner}
-    whole = [a for a in deep_atoms(pieces) if isinstance(a, Number) or a in inner]
-    beside = len(whole) > len(inner) and Placement.SUM in kinds
-    if not all(kind.partial for kind in kinds) or (len(kinds) == 1 and not beside):
-        return None
-    shown = [(piece, held) for piece, held in queues.pieces(run, node) if held.data]
-    if not shown and isinstance(node, cst.Call) and node.args:
-        unlike = Data(Placement.COUPLED, inner[0].loaders, form=Layout.PACKED)
-        run.demand(node.args[0].value, value(unlike), uses.ARITHMETIC)
-    for piece, held in shown:
-        run.demand(piece, value(*held.data), uses.ARITHMETIC)
-    return value(replace(inner[0].placed(Placement.REPLICATE), loaders=inner[0].loaders))
-
-
-def _of_others(run: RunState, node: cst.BaseExpression) -> Value | None:
-    """One sample beside another that is always the same, as ``torch.stack([x[i], x[0]])``."""
-    shown = [(piece, data) for piece, held in queues.pieces(run, node) for data in held.data]
-    return single_samples.meet_others(run, node, shown)
-
-
 def _beside_rows(run: RunState, node: cst.BaseExpression, inner: list[Data]) -> list[Data]:
     """The pieces without those that must be the same number on every rank beside a rank's rows."""
     shown = [(e, d) for e, one in queues.pieces(run, node) for d in one.data]
@@ -236,15 +344,9 @@ def _taken_one_by_one(pieces: Value, first: Data) -> Data | None:
     return first if alone or first.dim == NO_ROWS or first.form is Layout.SAMPLES else None
 
 
-def _rows_joined(
-    run: RunState,
-    node: cst.BaseExpression,
-    short: str,
-    pieces: Value,
-    inner: list[Data],
-    dim: object,
-) -> Data:
+def _rows_joined(joining: _Joining) -> Data:
     """Several tensors of this rank's rows as one."""
+    run, node, inner, dim = joining.run, joining.node, joining.inner, joining.dim
     first, sources = inner[0], frozenset(loader for d in inner for loader in d.loaders)
     placed = replace(first.placed(first.placement), loaders=sources)
     unequal = joint_loaders.unequal(run, sources, sources)
@@ -256,17 +358,25 @@ def _rows_joined(
     if all(d.counting for d in inner):
         counting = frozenset(definition_site for d in inner for definition_site in d.counting)
         return replace(placed, form=NumberKind.COMPUTED, definition_sites=counting)
+    return _under_each_other(joining, placed) or placed
+
+
+def _under_each_other(joining: _Joining, placed: Data) -> Data | None:
+    """Rows whose place among those of the batch changes; None where each stays in its place."""
+    run, node, short, dim = joining.run, joining.node, joining.short, joining.dim
+    first, pieces = joining.inner[0], joining.pieces
     rows = all(a.form is Layout.TENSOR and not a.opaque for a in pieces.data)
     if short == "stack" and dim == first.dim == 0 and pieces.data and rows:
-        return placed  # the rows of a tensor, or a list with an item for each of them
+        return None  # the rows of a tensor, or a list with an item for each of them
     if short == "stack" and isinstance(dim, int) and 0 <= dim <= first.dim:
         return replace(placed, dim=first.dim + 1, several=True)
-    if dim not in (0, ...) or short in ("stack", "hstack"):
-        return placed
-    if {d.form for d in inner} == {Layout.ROW}:
-        return placed  # one of each sample
+    if joining.along_others or short in ("stack", "hstack"):
+        return None
+    if {d.form for d in joining.inner} == {Layout.ROW}:
+        return None  # one of each sample
     if placed.ragged:
-        return _parted(run, node, pieces, placed) if ragged else placed
+        ragged = any(d.ragged for d in joining.inner)
+        return _parted(run, node, pieces, placed) if ragged else None
     return replace(placed, form=Layout.STACKED, definition_sites=_shown_pieces(run, node))
 
 

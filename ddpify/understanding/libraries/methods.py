@@ -24,6 +24,7 @@ from ddpify.understanding.libraries import (
 )
 from ddpify.understanding.libraries.container_methods import of_container
 from ddpify.understanding.libraries.instances import RETURNS_MODEL, given_to_base, trains
+from ddpify.understanding.libraries.methods_of_parts import of_tensor
 from ddpify.understanding.libraries.model_methods import of_model, of_parameters
 from ddpify.understanding.libraries.object_kinds import GRAD_SCALERS, is_loader, is_loss, is_model
 from ddpify.understanding.libraries.opaque import sink_method
@@ -31,7 +32,6 @@ from ddpify.understanding.libraries.tensor_methods import (
     IN_PLACE,
     of_batch,
     of_plain,
-    of_tensor,
 )
 from ddpify.understanding.operators.in_place import changes_values
 from ddpify.understanding.structure import walk

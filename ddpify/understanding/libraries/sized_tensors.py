@@ -8,6 +8,7 @@ import libcst as cst
 
 from ddpify.records import record, replace
 from ddpify.understanding import uses
+from ddpify.understanding.answers import first_answer
 from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.batching import batch_sizes, current_batch
 from ddpify.understanding.facts import Draw
@@ -85,7 +86,7 @@ def made(
     sizes = numbers if short in _COUNTING else _sizes(short, operands)
     counts = [a for a in numbers if a.placement is Placement.COUNT]
     making = _Making(run, node, name, short, operands, numbers, sizes, counts)
-    return next((found for rule in _RULES if (found := rule(making)) is not None), None)
+    return first_answer(_RULES, making)
 
 
 def _of_rows(making: _Making) -> Value | None:

@@ -8,6 +8,7 @@ import libcst as cst
 
 from ddpify.records import record, replace
 from ddpify.understanding import uses
+from ddpify.understanding.answers import first_answer
 from ddpify.understanding.arguments import Keywords, argument_pairs, by_position, local_data
 from ddpify.understanding.arithmetic import (
     across_samples,
@@ -16,7 +17,8 @@ from ddpify.understanding.arithmetic import (
     in_place,
     one_tensor,
     patterns,
-    tensor_items,
+    pieces,
+    replicated_rows,
     tensor_pairs,
     tensors,
 )
@@ -96,7 +98,8 @@ def tensor_function(  # type: ignore[no-untyped-def]
         return by_pattern
     args, kwargs = by_position(short, args, kwargs, tensors=1)
     call = _Call(run, node, name, short, args, kwargs, argument_pairs(node, args, kwargs))
-    return next(made for rule in _RULES if (made := rule(call)) is not None)
+    made = first_answer(_RULES, call)
+    return _of_operands(call) if made is None else made
 
 
 # ---------------------------------------------------------------------- rules of some functions
@@ -114,8 +117,8 @@ def _split(call: _Call) -> Value | None:
         return None
     (_, rows), (_, sizes) = call.operands[:2]
     if tensor_sizes.counts(sizes) and not _is_of_all(rows):
-        return tensor_items.pieces(call.run, rows, sizes)
-    tensor_items.cut_by_global_batches(call.run, *call.operands[:2])
+        return pieces.pieces(call.run, rows, sizes)
+    pieces.cut_by_global_batches(call.run, *call.operands[:2])
     return None
 
 
@@ -293,9 +296,8 @@ _RULES = (
     _changed_by_numpy,
     _of_a_list,
     _positions_in_a_tuple,
-    _of_operands,
 )
-"""The first that says something of a call is right; the last one always does."""
+"""The first that says something of a call is right; where none does, its operands say it."""
 
 
 def _put_together(run: RunState, name: str, held: Value, inner: list[Data]) -> list[Data]:
@@ -362,7 +364,7 @@ def _on_replicated(  # type: ignore[no-untyped-def]
     name, short = names
     reduced = [a for _, v in operands for a in deep_atoms(v) if isinstance(a, Data)]
     if reduced and any(isinstance(a, Data) for a in operands[0][1].atoms):
-        return tensors.on_replicated(run, node, short, operands, rest, kwargs)
+        return replicated_rows.on_replicated(run, node, short, operands, rest, kwargs)
     if reduced and short in tensors.WRITING_BY_INDEX:  # as large as what is written into
         return value(reduced[0].placed(Placement.REPLICATE))
     if reduced:

@@ -1,0 +1,77 @@
+"""What kinds of indices a subscript has, and which dimensions they leave."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.batching import (
+    per_sample_lists,
+)
+from ddpify.understanding.shapes import dimensions
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Data,
+    Tup,
+    Value,
+    join,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.run_state import RunState
+
+
+def index_kind(run: RunState, part_: cst.BaseSlice) -> tuple[str, Value]:
+    """Its kind and its value: "whole", "slice", "ellipsis", "new" or "index"."""
+    if isinstance(part_, cst.Slice):
+        whole = part_.lower is None and part_.upper is None
+        return ("whole" if whole and part_.step is None else "slice"), UNKNOWN
+    assert isinstance(part_, cst.Index)
+    if isinstance(part_.value, cst.Ellipsis):
+        return "ellipsis", UNKNOWN
+    index = per_sample_lists.as_index(run.seen(part_.value))
+    if index.constant() is None:
+        return "new", index
+    tuples = [item for atom in index.of(Tup) for item in atom.items]
+    return "index", join(index, *tuples)  # as np.where() gives positions
+
+
+def left_open(run: RunState, node: cst.Subscript, ndim: int) -> int:
+    """For how many dimensions an ellipsis stands."""
+    kinds = [index_kind(run, element.slice)[0] for element in node.slice]
+    return ndim - sum(kind not in ("new", "ellipsis") for kind in kinds)
+
+
+def dimensions_left(run: RunState, node: cst.Subscript, atom: Data) -> int:
+    """How many dimensions an index leaves; 0 where that is not known."""
+    left = atom.ndim
+    for element in node.slice if left else ():
+        kind, index = index_kind(run, element.slice)
+        if kind == "index" and not isinstance(index.constant(), int):
+            return 0
+        left += (kind == "new") - (kind == "index")
+    return max(left, 0)
+
+
+def leaves_one_each(run: RunState, node: cst.Subscript, atom: Data) -> bool:
+    """Whether ``x[:, 0]`` may be a single number for each sample."""
+    kinds = [index_kind(run, element.slice) for element in node.slice]
+    dropped = sum(kind == "index" and isinstance(at.constant(), int) for kind, at in kinds)
+    kept = len(kinds) - dropped
+    if not dropped and kinds[0][0] == "ellipsis" and all(kind != "new" for kind, _ in kinds):
+        return atom.one_each
+    return kept == 1 and dimensions.may_leave_one_each(atom, dropped)
+
+
+def dimension_left(run: RunState, node: cst.Subscript, dim: int) -> int:
+    """Which dimension one of the rows of all ranks is after an index."""
+    at = 0
+    for element in node.slice:
+        kind, index = index_kind(run, element.slice)
+        if kind == "ellipsis" or at > dim or (at == dim and kind != "new"):
+            break
+        gone = kind == "index" and isinstance(index.constant(), int)
+        dim += (kind == "new") - gone
+        at += not gone
+    return dim

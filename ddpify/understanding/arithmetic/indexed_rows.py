@@ -1,0 +1,369 @@
+"""What an index takes of a rank's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.records import record, replace
+from ddpify.understanding import uses
+from ddpify.understanding.answers import first_answer
+from ddpify.understanding.arithmetic import (
+    across_samples,
+    loop_indices,
+    single_samples,
+    taken_rows,
+    tensor_pairs,
+)
+from ddpify.understanding.arithmetic.index_kinds import (
+    dimensions_left,
+    index_kind,
+    leaves_one_each,
+    left_open,
+)
+from ddpify.understanding.batching import (
+    batch_cuts,
+    batch_rows,
+    joint_loaders,
+)
+from ddpify.understanding.forms import Layout, NumberKind
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import bounds, dimensions
+from ddpify.understanding.syntax import indices_of
+from ddpify.understanding.values import (
+    NO_ROWS,
+    Data,
+    Instance,
+    Value,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.run_state import RunState
+
+
+@record
+class _Index:
+    """An index along the dimension of a rank's rows.
+
+    Attributes:
+        part: It, as it is written.
+        kind: See ``index_kinds.index_kind``.
+        index: Its value; not known for a slice.
+    """
+
+    run: RunState
+    node: cst.Subscript
+    atom: Data
+    part: cst.BaseSlice
+    kind: str
+    index: Value
+
+    @property
+    def shown(self) -> cst.BaseExpression:
+        """The expression of an index that is no slice."""
+        assert isinstance(self.part, cst.Index)
+        return self.part.value
+
+    @property
+    def counted(self) -> bool:
+        """Whether it counts rows, as a loop over their number does."""
+        return bool(self.index.positions)
+
+    @property
+    def is_one_row(self) -> bool:
+        """Whether it is a number that is known, so that one row is left."""
+        known = isinstance(self.index.constant(), int)
+        return self.kind == "index" and known and not self.atom.opaque
+
+
+def indexed(run: RunState, node: cst.Subscript, atom: Data) -> Data:
+    """Rows that are picked by position are no longer a shard; whole rows stay one."""
+    dim, before = 0, atom.ndim
+    batch_rows.note_indices(run, node)
+    _count_other_sizes(run, node, atom)
+    ask_for_others(run, node, [atom])
+    left = dimensions_left(run, node, atom)
+    unsure = _may_take_rows(run, node, atom)
+    atom = replace(atom, ndim=left, one_each=leaves_one_each(run, node, atom))
+    for element in node.slice:
+        part_ = element.slice
+        kind, index = index_kind(run, part_)
+        if kind == "ellipsis" and not before:
+            if unsure:
+                return _of_unknown_place(run, node, atom)
+            return replace(atom, definition_sites=frozenset())
+        if kind == "ellipsis":
+            if dim <= atom.dim < dim + left_open(run, node, before):
+                return replace(atom, definition_sites=frozenset())
+            dim += left_open(run, node, before)
+            continue
+        if kind == "new":
+            if dim <= atom.dim:
+                atom = replace(atom, dim=atom.dim + 1)
+            dim += 1
+            continue
+        if dim == atom.dim:
+            return _index_rows(run, node, atom, part_, kind, index)
+        if kind == "index" and (
+            isinstance(index.constant(), int) or loop_indices.is_counter(run, part_)
+        ):
+            atom = replace(atom, dim=atom.dim - 1, several=False)  # that dimension is gone
+        else:
+            dim += 1
+    return _all_rows(run, node, atom)
+
+
+def ask_for_others(run: RunState, node: cst.Subscript, tensors: Sequence[Data]) -> None:
+    """Ask for numbers that samples made where they take a place in every row: ``x[:, y[0]]``."""
+    kinds = [index_kind(run, element.slice) for element in node.slice]
+    first = kinds[0][0] in ("whole", "ellipsis")
+    if run.collating or not first or not all(one.dim == 0 for one in tensors):
+        return
+    for element in node.slice[1:]:
+        shown = element.slice
+        places = [shown.value] if isinstance(shown, cst.Index) else bounds.written(shown)
+        for place in places:
+            made = (one for one in run.seen(place).data if _is_of_samples(one))
+            run.demand(place, value(*made), uses.AN_INDEX)
+
+
+def _is_of_samples(number: Data) -> bool:
+    """Whether this is a number that one sample, or all of a rank's, made."""
+    partial = number.placement.partial and number.form is not NumberKind.NUMBER
+    return partial or (number.placement is Placement.ROWS and not number.is_position)
+
+
+def _may_take_rows(run: RunState, node: cst.Subscript, atom: Data) -> bool:
+    """Whether what stands behind an ellipsis may take some of the rows.
+
+    How many dimensions there are is not known.
+    """
+    kinds = [index_kind(run, element.slice)[0] for element in node.slice]
+    if kinds[0] != "ellipsis" or not is_plain_batch(atom):
+        return False
+    behind = [kind for kind in kinds[1:] if kind != "new"]
+    taking = [at - len(behind) for at, kind in enumerate(behind) if kind != "whole"]
+    return dimensions.may_be_of_rows(atom, taking)
+
+
+def _of_unknown_place(run: RunState, node: cst.Subscript, atom: Data) -> Data:
+    """What an index takes of the rows of all ranks, or of what each of them holds."""
+    if run.collating:
+        run.mixes(node, atom)
+        return replace(atom, definition_sites=frozenset())
+    if not run.frames_forward():
+        return replace(atom.placed(Placement.COUPLED), names=frozenset({node.value}))
+    run.demand(node.value, value(atom), uses.A_STATISTIC)
+    whole = replace(atom.placed(Placement.REPLICATE), form=Layout.GATHERED)
+    return replace(whole, flat=True, opaque=True)
+
+
+def _count_other_sizes(run: RunState, node: cst.Subscript, atom: Data) -> None:
+    """Let numbers of rows that cut another dimension than that of the rows be those of all."""
+    kinds = [index_kind(run, element.slice)[0] for element in node.slice]
+    for number, element in enumerate(node.slice):
+        before = kinds[:number]
+        at = number - before.count("new")
+        if kinds[number] == "slice" and ("ellipsis" in before or at != atom.dim):
+            bounds.count_numbers(run, bounds.written(element.slice))
+
+
+def _is_first_column(run: RunState, node: cst.Subscript) -> bool:
+    """Whether ``found[:, 0]`` takes positions along the first dimension of a mask, or of all."""
+    indices_ = [run.seen(index).constant() for index in indices_of(node)]
+    return not indices_ or indices_ == [0]
+
+
+def _all_rows(run: RunState, node: cst.Subscript, atom: Data) -> Data:
+    """Part of every row: there are as many rows for each sample as before."""
+    if atom.counting:
+        return atom
+    if atom.found_in and not _is_first_column(run, node):
+        atom = replace(atom, found_in=frozenset())
+    if atom.ragged:
+        kept = Layout.MASKED
+    else:
+        kept = atom.form if atom.form in (Layout.STACKED, Layout.INTERLEAVED) else Layout.TENSOR
+    return replace(atom, definition_sites=frozenset(), form=kept)
+
+
+def is_plain_batch(data: Data) -> bool:
+    """Whether these are a rank's rows, one after the other."""
+    rows = data.placement is Placement.SHARD and data.form is Layout.TENSOR
+    return rows and data.dim == 0 and not data.opaque
+
+
+def _index_rows(
+    run: RunState, node: cst.Subscript, atom: Data, part: cst.BaseSlice, kind: str, index: Value
+) -> Data:
+    """What an index along the dimension of the rows takes."""
+    at = _Index(run, node, atom, part, kind, index)
+    known = first_answer(_RULES, at)
+    return _picked_row(at) if known is None else known
+
+
+# ---------------------------------------------------------------------- rules of an index of rows
+def _all_of_them(at: _Index) -> Data | None:
+    return _all_rows(at.run, at.node, at.atom) if at.kind == "whole" else None
+
+
+def _as_many(at: _Index) -> Data | None:
+    """As many rows as a rank has, from the first on."""
+    run, atom = at.run, at.atom
+    counts = bounds.counted(run, at.node)
+    if atom.several and atom.dim == 0 and atom.form is not Layout.INTERLEAVED:
+        # The first rows are not the first samples'.
+        bounds.count_sizes(run, bounds.of_slices(at.node))
+    elif counts and not bounds.begins_later(run, at.part):
+        loaders = _loaders_within(run, at.part, atom, counts[0])
+        return replace(atom, definition_sites=frozenset(), form=Layout.TENSOR, loaders=loaders)
+    return None
+
+
+def _cut(at: _Index) -> Data | None:
+    return batch_cuts.cut(at.run, at.node, at.atom, at.part)
+
+
+def _in_another_order(at: _Index) -> Data | None:
+    """By a permutation of the batch."""
+    held = (a for a in at.index.atoms if isinstance(a, Data))
+    if not any(a.form is Layout.PERMUTATION for a in held):
+        return None
+    return regrouped(at.run, at.node, at.node.value, at.atom)
+
+
+def _at_positions_of_all(at: _Index) -> Data | None:
+    """By positions among the rows of all ranks."""
+    gathered = _positions_of_all(at.index, at.node)
+    if not tensor_pairs.beside_replicated(at.run, [(at.node.value, at.atom), *gathered]):
+        return None
+    return replace(at.atom.placed(Placement.REPLICATE), form=Layout.GATHERED)
+
+
+def _with_global_positions(at: _Index) -> None:
+    """Demand positions that are those of the whole batch."""
+    run = at.run
+    located = not run.frames_forward() or (is_plain_batch(at.atom) and run.module.editable)
+    for numbers in (d for d in at.index.data if d.form is NumberKind.COMPUTED and located):
+        run.demand(at.shown, value(numbers), uses.POSITIONS)
+    for order in (d for d in at.index.data if d.form is Layout.ORDER and d.definition_sites):
+        of_all = Data(Placement.ROWS, order.loaders, order.definition_sites)
+        if not run.frames_forward():
+            run.demand(at.shown, value(of_all), uses.AN_INDEX)
+    for one in at.index.data if at.kind == "index" else ():
+        of_a_row = one.placement is Placement.ROWS and not run.frames_forward()
+        if one.placement is Placement.COUPLED or of_a_row:
+            run.demand(at.shown, value(one), uses.AN_INDEX)
+
+
+def _one_sample(at: _Index) -> Data | None:
+    """In a forward, a round of a loop over samples: each time, one sample's."""
+    if not at.run.frames_forward() or not loop_indices.is_of_one_sample(at.run, at.part):
+        return None
+    return replace(at.atom, definition_sites=frozenset(), dim=NO_ROWS)
+
+
+def _by_positions(at: _Index) -> Data | None:
+    return taken_rows.by_positions(at.run, at.node, at.atom, at.index)
+
+
+def _by_rows(at: _Index) -> Data | None:
+    """By a mask or positions that a rank's rows make."""
+    if not any(d.placement is Placement.SHARD for d in at.index.data):
+        return None
+    # A forward treats each sample alone: it puts rows in order, and back again.
+    in_forward = at.run.frames_forward()
+    forms = (NumberKind.RANGE, Layout.ORDER) if in_forward else (NumberKind.RANGE,)
+    each = any(d.form in forms for d in at.index.data)
+    form = Layout.TENSOR if each else Layout.MASKED
+    return replace(at.atom, definition_sites=frozenset(), form=form)
+
+
+def _by_a_counter(at: _Index) -> Data | None:
+    """In a forward, the sample at which a loop is."""
+    if not (at.counted and at.kind == "index" and at.atom.dim == 0):
+        return None
+    return single_samples.taken(at.run, at.atom, at.part) if at.run.frames_forward() else None
+
+
+def _by_a_known_position(at: _Index) -> Data | None:
+    """The same row, or rows, of each batch: among those of all ranks."""
+    if at.counted or at.kind not in ("index", "slice"):
+        return None
+    index = at.index if at.kind == "index" else None
+    return across_samples.taken_by_position(at.run, at.node, at.atom, index)
+
+
+def _not_of_the_batch(at: _Index) -> Data | None:
+    """An element of an unseen container.
+
+    In a forward, which treats each sample alone, the dimension that is indexed is not the batch.
+    """
+    if at.run.collating and not at.counted:
+        at.run.mixes(at.node, at.atom)
+    if not (at.atom.opaque and not at.counted) and not at.run.frames_forward():
+        return None
+    form = Layout.ROW if at.is_one_row else at.atom.form
+    return replace(at.atom, definition_sites=frozenset(), form=form)
+
+
+_RULES = (
+    _all_of_them,
+    _as_many,
+    _cut,
+    _in_another_order,
+    _at_positions_of_all,
+    _with_global_positions,
+    _one_sample,
+    _by_positions,
+    _by_rows,
+    _by_a_counter,
+    _by_a_known_position,
+    _not_of_the_batch,
+)
+"""The first that says something of an index is right; any other picks a row by its position."""
+
+
+def _picked_row(at: _Index) -> Data:
+    """A row by a position, which is one in the whole batch."""
+    run, node = at.run, at.node
+    bounds.count_parts(run, node)
+    for one in at.index.positions:
+        run.facts.rows.positions.setdefault(node.value, set()).update(one.definition_sites)
+    picked = replace(
+        at.atom.placed(Placement.ROWS),
+        definition_sites=frozenset({node.value}),  # where the whole batch could be gathered
+        form=Layout.ROW if at.is_one_row else Layout.TENSOR,
+    )
+    return single_samples.at(at.part, picked) if at.kind == "index" else picked
+
+
+def _positions_of_all(index: Value, node: cst.Subscript) -> list[tuple[cst.BaseExpression, Data]]:
+    """Positions of rows of the whole batch, in an index."""
+    held = [a for a in index.atoms if isinstance(a, Data) and not a.placement.local]
+    return [(node, a) for a in held if a.form is Layout.GATHERED]
+
+
+def _loaders_within(
+    run: RunState, part_: cst.BaseSlice, atom: Data, count: Data
+) -> frozenset[Instance]:
+    """The loaders of the first rows, as many as one batch has, of several batches; of the rest."""
+    if not isinstance(part_, cst.Slice) or not joint_loaders.unequal(
+        run, atom.loaders, atom.loaders
+    ):
+        return atom.loaders
+    if part_.lower is None:
+        return count.loaders
+    return atom.loaders - count.loaders if part_.upper is None else atom.loaders
+
+
+def regrouped(
+    run: RunState, node: cst.BaseExpression, rows: cst.BaseExpression, atom: Data
+) -> Data:
+    """Rows of the batch in another order: this rank's, once the whole batch is put in order."""
+    if not run.module.editable or atom.form is Layout.PERMUTATION:
+        return atom.placed(Placement.COUPLED)
+    return across_samples.on_all_rows(run, node, rows, atom)
