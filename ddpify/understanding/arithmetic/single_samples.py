@@ -86,7 +86,7 @@ def meet_others(run: RunState, node: cst.CSTNode, operands: Sequence[_Shown]) ->
 def _of_a_loop(run: RunState, operands: Sequence[_Shown]) -> Value | None:
     """What a loop makes of each sample and of one at a fixed place, which is that of all ranks."""
     picked = [(e, d) for e, d in operands if d.placement is Placement.ROWS]
-    fixed = [(e, d) for e, d in picked if any(map(_is_literal, d.taken_by))]
+    fixed = [(e, d) for e, d in picked if d.fixed_places]
     others = [d for e, d in picked if (e, d) not in fixed]
     beside = fixed or [(e, d) for e, d in operands if _are_plain(d) and _in_turn(run, others)]
     if not beside or not others:
@@ -122,7 +122,7 @@ def _differ(one: Data, other: Data) -> bool:
     if not elements or not one.taken_by or not _is_single(one):
         return False
     if _is_single(other):
-        known = bool(other.taken_by) or any(map(_is_literal, one.taken_by))
+        known = bool(other.taken_by) or bool(one.fixed_places)
         return known and other.taken_by != one.taken_by
     rows = other.placement is Placement.SHARD and other.form is Layout.TENSOR and not other.opaque
     return rows and other.dim == 0
@@ -130,17 +130,8 @@ def _differ(one: Data, other: Data) -> bool:
 
 def _is_picked(one: Data, other: Data) -> bool:
     """Whether one is a row at a fixed place of many, as ``list(x)[0]`` is, and the other many."""
-    fixed = one.placement is Placement.ROWS and any(map(_is_literal, one.taken_by))
-    return fixed and _are_plain(other)
-
-
-def fixed(taken_by: frozenset[str]) -> frozenset[str]:
-    """Of these positions the fixed ones, which samples that are put together have in common."""
-    return frozenset(filter(_is_literal, taken_by))
-
-
-def _is_literal(position: str) -> bool:
-    return position.removeprefix("-").isdigit()
+    at_a_place = one.placement is Placement.ROWS and bool(one.fixed_places)
+    return at_a_place and _are_plain(other)
 
 
 def _is_single(data: Data) -> bool:

@@ -26,7 +26,7 @@ def put_into_list(run: RunState, node: cst.BaseExpression, item: Value) -> None:
     if not run.collating:
         return
     taken = (d for d in sample_numbers.samples_in(item) if isinstance(d.form, Layout))
-    if any(position.removeprefix("-").isdigit() for one in taken for position in one.taken_by):
+    if any(one.fixed_places for one in taken):
         collating_order.depend(run, node, item)
 
 
