@@ -8,18 +8,25 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.records import replace
+from ddpify.records import record, replace
 from ddpify.understanding import uses
 from ddpify.understanding.arguments import local_data
 from ddpify.understanding.arithmetic import across_samples, booleans, single_samples
+from ddpify.understanding.arithmetic.pair_placements import (
+    both_plain,
+    met,
+    placement_of,
+    result_of,
+    surely_crossed,
+)
 from ddpify.understanding.batching import (
     batch_rows,
     handmade_batches,
     item_dimensions,
     joint_loaders,
 )
-from ddpify.understanding.forms import Form, Layout, NumberKind
-from ddpify.understanding.placement import Placement, combine
+from ddpify.understanding.forms import Layout, NumberKind
+from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions, tensor_sizes
 from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
@@ -41,7 +48,6 @@ if TYPE_CHECKING:
 
 _NUMBERS_OF_ROWS = (Placement.COUNT, Placement.PER_COUNT)
 
-_PLACED = (Layout.TENSOR, Layout.STATE)  # forms of rows along the dimension that is noted
 MOST_LENGTHS = 3  # of tuples that are added to: of more, it is a loop that makes them longer
 Operand = tuple[cst.BaseExpression, Value]  # what is written, and its value
 
@@ -194,6 +200,44 @@ def _added(left: list[Tup], right: list[Tup]) -> Value:
     return join(*(value(Tup(items)) for items in sums))
 
 
+@record
+class _Pair:
+    """Two operands, one of which ranks hold in part.
+
+    Attributes:
+        known: Whether the rows lie along one dimension in each operand.
+        placement: How ranks hold what they give; None where no reduction of it would be right.
+    """
+
+    run: RunState
+    node: cst.CSTNode
+    operator: str
+    left: tuple[cst.BaseExpression, Data | None]
+    right: tuple[cst.BaseExpression, Data | None]
+    known: bool
+    placement: Placement | None
+
+    @property
+    def held(self) -> list[Data]:
+        """What follows from batches."""
+        return [d for _, d in (self.left, self.right) if d is not None]
+
+    @property
+    def base(self) -> Data:
+        """The first that ranks hold in part."""
+        return next(d for d in self.held if d.placement.local)
+
+    @property
+    def loaders(self) -> frozenset[Instance]:
+        """Those of both."""
+        return frozenset(loader for d in self.held for loader in d.loaders)
+
+    def placements(self) -> tuple[Placement, Placement]:
+        """Those of both operands, as this operator takes them."""
+        left, right = self.left[1], self.right[1]
+        return placement_of(self.operator, left, right), placement_of(self.operator, right, left)
+
+
 def _pair(
     run: RunState,
     node: cst.CSTNode,
@@ -203,49 +247,57 @@ def _pair(
     *,
     known: bool,
 ) -> Value:
-    """One possible pair; ``known`` is whether the rows lie along one dimension in each operand."""
+    """One possible pair."""
     of_others = single_samples.meet_others(run, node, [(e, d) for e, d in (left, right) if d])
     if of_others is not None:
         return of_others
     _count_replicated(run, left, right)
     _place_found(run, left, right)
-    a, b = _placement(operator, left[1], right[1]), _placement(operator, right[1], left[1])
-    placement = _met(run, operator, left[1], right[1])
-    held = [d for d in (left[1], right[1]) if d is not None]
-    base = next(d for d in held if d.placement.local)
+    placement = met(run, operator, left[1], right[1])
+    pair = _Pair(run, node, operator, left, right, known, placement)
+    base = pair.base
     if placement is Placement.SHARD and operator != "@" and left[1] and right[1]:
         joint_loaders.combine(run, left[1], right[1])
-    loaders = frozenset(loader for d in held for loader in d.loaders)
     if operator != "@" and across_samples.split_beside(run, [left, right]):
-        return value(replace(base.placed(Placement.SHARD), loaders=loaders, dim=base.dim))
+        return value(replace(base.placed(Placement.SHARD), loaders=pair.loaders, dim=base.dim))
     if beside_replicated(run, [left, right]):
-        return value(
-            replace(base.placed(Placement.REPLICATE), loaders=loaders, form=Layout.GATHERED)
-        )
-    note_used_on_rows(run, held)
-    if placement is Placement.PER_COUNT and b is Placement.COUNT and right[1] is not None:
-        run.facts.sizes.divisors.setdefault(right[0], set()).update(right[1].loaders)
-    if placement is not None:
-        made = _result(operator, base, placement, left[1], right[1])
-        result = replace(made, names=_names(left, right))
-        if placement is Placement.COUPLED and surely_crossed(left[1], right[1]):
-            plain = left[1] is not None and right[1] is not None and both_plain(left[1], right[1])
-            if plain and not known:
-                return value(replace(base.placed(Placement.SHARD), loaders=loaders))
-            if plain and operator != "@" and run.frames_forward() and run.module.editable:
-                return _pairs_of_all(run, left, right)
-            _demand_in_forward(run, node, result)
-        if placement is Placement.ROWS:
-            sites = definition_sites(left[1]) | definition_sites(right[1])
-            taken_by = frozenset(position for d in held for position in d.taken_by)
-            result = replace(result, definition_sites=sites, taken_by=taken_by)
-        return value(replace(result, loaders=loaders))
-    for expression, data in (left, right):
+        rows = replace(base.placed(Placement.REPLICATE), loaders=pair.loaders)
+        return value(replace(rows, form=Layout.GATHERED))
+    note_used_on_rows(run, pair.held)
+    return _unreduced(pair) if placement is None else _placed(pair, placement)
+
+
+def _placed(pair: _Pair, placement: Placement) -> Value:
+    """What two operands give together."""
+    run, left, right = pair.run, pair.left[1], pair.right[1]
+    count = pair.placements()[1] is Placement.COUNT
+    if placement is Placement.PER_COUNT and count and right is not None:
+        run.facts.sizes.divisors.setdefault(pair.right[0], set()).update(right.loaders)
+    made = result_of(pair.operator, pair.base, placement, left, right)
+    result = replace(made, names=_names(pair.left, pair.right))
+    if placement is Placement.COUPLED and surely_crossed(left, right):
+        plain = left is not None and right is not None and both_plain(left, right)
+        if plain and not pair.known:
+            return value(replace(pair.base.placed(Placement.SHARD), loaders=pair.loaders))
+        if plain and pair.operator != "@" and run.frames_forward() and run.module.editable:
+            return _pairs_of_all(run, pair.left, pair.right)
+        _demand_in_forward(run, pair.node, result)
+    if placement is Placement.ROWS:
+        sites = definition_sites(left) | definition_sites(right)
+        taken_by = frozenset(position for d in pair.held for position in d.taken_by)
+        result = replace(result, definition_sites=sites, taken_by=taken_by)
+    return value(replace(result, loaders=pair.loaders))
+
+
+def _unreduced(pair: _Pair) -> Value:
+    """What needs the same numbers on every rank first."""
+    for expression, data in (pair.left, pair.right):
         if data is not None and data.placement.partial:
-            run.demand(expression, value(data), uses.ARITHMETIC)
-    kept = next((p for p in (Placement.ROWS, Placement.SHARD) if p in (a, b)), Placement.REPLICATE)
-    rows = next((d for d in held if d.placement is kept), base)
-    return value(replace(rows.placed(kept), loaders=loaders))
+            pair.run.demand(expression, value(data), uses.ARITHMETIC)
+    of_rows = (Placement.ROWS, Placement.SHARD)
+    kept = next((p for p in of_rows if p in pair.placements()), Placement.REPLICATE)
+    rows = next((d for d in pair.held if d.placement is kept), pair.base)
+    return value(replace(rows.placed(kept), loaders=pair.loaders))
 
 
 def _pairs_of_all(
@@ -313,48 +365,6 @@ def _is_plain_batch(run: RunState, rows: Data | None) -> bool:
     return plain and run.module.editable and not run.collating
 
 
-def _met(run: RunState, operator: str, left: Data | None, right: Data | None) -> Placement | None:
-    """How ranks hold what two operands give; None where no reduction of it would be right."""
-    if any(d is not None and d.form is Layout.PERMUTATION for d in (left, right)):
-        return Placement.COUPLED
-    if _half_reduced(left, right):
-        return None
-    if _of_one_sample(run, left, right):
-        return Placement.ROWS
-    if operator == "@":
-        placement: Placement | None = _matmul(left, right)
-    else:
-        one, other = _placement(operator, left, right), _placement(operator, right, left)
-        placement = combine(operator, one, other)
-    if placement is not None and placement.partial and _of_two_sizes(run, left, right):
-        return Placement.SUM if placement is Placement.COUNT else None
-    crosswise = placement is Placement.SHARD and crossed(run, left, right)
-    return Placement.COUPLED if crosswise else placement
-
-
-def _of_one_sample(run: RunState, left: Data | None, right: Data | None) -> bool:
-    """Whether a sample meets a statistic of its own elements, as in ``x[i] / x[i].max()``."""
-    for one, other in permutations((left, right)):
-        if one is None or other is None or one.placement is not Placement.ROWS:
-            continue
-        own = other.placement is Placement.COUPLED and bool(other.definition_sites)
-        if own and not any(_is_fixed(run, site) for site in other.definition_sites):
-            return True
-    return False
-
-
-def _is_fixed(run: RunState, picked_from: cst.BaseExpression) -> bool:
-    """Whether samples were picked at places that no loop counts, as in ``x[[0, 1]]``."""
-    above = run.module.parents.get(picked_from)
-    taken = isinstance(above, cst.Subscript) and above.value is picked_from
-    return taken and picked_from not in run.facts.rows.positions
-
-
-def _of_two_sizes(run: RunState, left: Data | None, right: Data | None) -> bool:
-    """Whether parts of two batches meet that may differ in size: each goes by its own."""
-    return bool(left and right and joint_loaders.unequal(run, left.loaders, right.loaders))
-
-
 def note_used_on_rows(run: RunState, operands: Iterable[Data | None]) -> None:
     """What a reduction gave meets a rank's rows: their gradients differ from rank to rank."""
     held = [d for d in operands if d is not None]
@@ -401,207 +411,6 @@ def beside_replicated(
     for expression, data in (*rows, *parts):
         run.demand(expression, value(data), uses.ALL_ROWS)
     return bool(rows)
-
-
-def _placement(operator: str, one: Data | None, other: Data | None) -> Placement:
-    """An operand's placement; what may be a loss is taken for one where it is added to one."""
-    if one is None:
-        return Placement.REPLICATE
-    added = operator in "+-" and other is not None and other.placement is Placement.MEAN
-    return Placement.MEAN if one.opaque and added else one.placement
-
-
-def crossed(run: RunState, left: Data | None, right: Data | None) -> bool:
-    """Whether rows meet other rows: two shards with their batch along different dimensions.
-
-    In a forward the rows' dimension is less certain.
-    """
-    if left is None or right is None or left.placement is not right.placement:
-        return False
-    if _are_aligned(left, right) is not None:
-        return not _are_aligned(left, right)
-    if run.frames_forward() and not surely_crossed(left, right):
-        return False
-    return left.dim != right.dim and not (left.opaque or right.opaque)
-
-
-def _are_aligned(left: Data, right: Data) -> bool | None:
-    """Whether broadcasting puts the rows of one beside the same rows of the other.
-
-    It aligns the last dimensions. None where the number of dimensions is not known.
-    """
-    placed = all(d.form in _PLACED and d.ndim and not d.opaque for d in (left, right))
-    return left.dim - left.ndim == right.dim - right.ndim if placed else None
-
-
-def surely_crossed(left: Data | None, right: Data | None) -> bool:
-    """Whether rows meet other rows wherever that is: views under each other, or ``x @ y.t()``."""
-    if left is None or right is None:
-        return False
-    if _are_aligned(left, right) is not None:
-        return not _are_aligned(left, right)
-    if {left.dim, right.dim} != {0, 1}:
-        return False
-    if both_plain(left, right):
-        return True
-    alike = left.form == right.form and left.form in (Layout.STACKED, Layout.PAIRS)
-    return alike or (right.dim == 1 and right.ndim == 2)
-
-
-def both_plain(left: Data, right: Data) -> bool:
-    """Whether both are rows whose place is known: no states, stacks, or what is not seen."""
-    return left.form is right.form is Layout.TENSOR and not (left.opaque or right.opaque)
-
-
-def _result(
-    operator: str, base: Data, placement: Placement, left: Data | None, right: Data | None
-) -> Data:
-    if placement is Placement.SUM and base.placement is Placement.COUNT:
-        return replace(base.placed(placement), form=NumberKind.NUMBER)
-    if placement in (Placement.COUNT, Placement.PER_COUNT):
-        local = [d for d in (left, right) if d is not None and d.placement.local]
-        definition_sites = frozenset(
-            definition_site for d in local for definition_site in d.definition_sites
-        )
-        multiple = NumberKind.ROUNDED if _is_rounded(operator, left, local) else NumberKind.MULTIPLE
-        form: Form = multiple if placement is Placement.COUNT else NumberKind.NUMBER
-        return replace(base, placement=placement, definition_sites=definition_sites, form=form)
-    if placement is Placement.SUM and base.form is NumberKind.MULTIPLE and None in (left, right):
-        return base  # summed where it is counted: a share of it could be rounded on each rank
-    held = [d for d in (left, right) if d is not None]
-    plain = all(d.counting or d.placement is Placement.COUNT for d in held)
-    if placement is Placement.SHARD and plain:
-        counting = frozenset(definition_site for d in held for definition_site in d.counting)
-        return replace(base, definition_sites=counting, form=NumberKind.COMPUTED, ndim=0)
-    opaque = any(d.opaque for d in (left, right) if d is not None)
-    forms = {Layout.MASKED if d.ragged else d.form for d in (left, right) if d is not None}
-    ranked = (Layout.MASKED, Layout.STACKED, Layout.INTERLEAVED)
-    form = next((one for one in ranked if one in forms), Layout.TENSOR)
-    dims = [d.dim for d in (left, right) if d is not None and d.placement is Placement.SHARD]
-    dim = max(dims, default=0)
-    both = [d for d in (left, right) if d is not None]
-    if operator == "@" and left and right and left.ndim == 1 < right.ndim == right.dim + 1:
-        dim -= 1  # a vector leaves none of the dimensions before
-    dot = operator == "@" and len(both) == 2 and all(d.ndim == 1 for d in both)
-    one_each = dot or any(d.one_each for d in both)
-    return replace(base.placed(placement), opaque=opaque, form=form, dim=dim, one_each=one_each)
-
-
-def _is_rounded(operator: str, left: Data | None, numbers: list[Data]) -> bool:
-    """Whether a part of a number of rows is not the sum of the ranks' parts."""
-    halved = operator == "//" and left is not None
-    return halved or any(number.form is NumberKind.ROUNDED for number in numbers)
-
-
-def _half_reduced(left: Data | None, right: Data | None) -> bool:
-    """Whether a partial loss meets a reduced one: its gradient would be scaled a second time."""
-    if left is None or right is None:
-        return False
-    placements = {left.placement, right.placement}
-    return Placement.REPLICATE in placements and any(
-        p in (Placement.MEAN, Placement.SUM, Placement.WEIGHTED) for p in placements
-    )
-
-
-_LINEAR_IN = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
-
-
-def _matmul(left: Data | None, right: Data | None) -> Placement | None:
-    """What times weights stays what it is, as rows or sums do; rows against rows couple them."""
-    held = [d.placement for d in (left, right) if d is not None and d.placement.local]
-    if Placement.ROWS in held:
-        return None if any(placement.partial for placement in held) else Placement.ROWS
-    if Placement.COUPLED in held:
-        return Placement.COUPLED
-    if left is None or right is None or len(held) < 2:
-        alone = _is_summed(left, 0) or _is_summed(right, 1)
-        return held[0] if held[0] in _LINEAR_IN else Placement.COUPLED if alone else Placement.SHARD
-    if any(placement.partial for placement in held):
-        return None
-    if _is_summed(left, 0) and _is_summed(right, 1):
-        return Placement.SUM
-    if left.dim == 0 and right.dim == 0:
-        mixed_ = any(map(_may_be_summed, (left, right), (0, 1)))
-        return Placement.COUPLED if mixed_ else Placement.SHARD
-    # ``x.t() @ y`` adds up over the rows of both.
-    matrices = {left.ndim, right.ndim} <= {0, 2}
-    summed = left.dim == 1 and right.dim == 0 and matrices
-    rows = left.placement is Placement.SHARD and right.placement is Placement.SHARD
-    return Placement.SUM if summed and rows else Placement.COUPLED
-
-
-def _may_be_summed(factor: Data, side: int) -> bool:
-    """Whether a product of rows may add up over those of this factor."""
-    single = factor.one_each and not factor.ndim and both_plain(factor, factor)
-    return single or _is_summed(factor, side)
-
-
-def _is_summed(factor: Data | None, side: int) -> bool:
-    """Whether a product adds up over the rows of its left factor (0) or of its right one (1).
-
-    That is over the last dimension on the left, and over the last but one on the right.
-    """
-    if factor is None or factor.placement is not Placement.SHARD or not both_plain(factor, factor):
-        return False
-    last = factor.ndim - 1 if side == 0 or factor.ndim == 1 else factor.ndim - 2
-    return factor.ndim > 0 and factor.dim == last
-
-
-def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Value]) -> Value:
-    """A comparison: elementwise on rows, and a reading of anything partial."""
-    if any(d.form is NumberKind.SHAPE for one in values for d in one.data):
-        return REPLICATED  # whether shapes are equal does not depend on the number of rows
-    shards = []
-    with_zero = any(one.constant() == 0 for one in values)
-    own = run.frames_forward() and all(map(_counts_rows, values))  # one rank's beside its other
-    for node, one in zip(nodes, values, strict=True):
-        run.demand(node, value(*one.positions), uses.A_COMPARISON)
-        for data in one.data:
-            if with_zero and (data.placement is Placement.COUNT or is_never_zero(run, data)):
-                run.facts.sizes.shape_uses.update(data.definition_sites)  # no rank is without a row
-            elif not data.placement.partial:
-                shards.append(data)
-            elif not own:
-                run.demand(node, value(data), uses.A_COMPARISON)
-    handmade_batches.meet(run, list(zip(nodes, values, strict=True)))
-    tensors = held_tensors(list(zip(nodes, values, strict=True)))
-    if not shards:
-        by_hand = batch_rows.joined(zip(nodes, values, strict=True))
-        paired = pairs_of_all([d for _, d in tensors if d is not None])
-        if paired is not None:
-            return value(paired)
-        rows_of_all = [d for _, d in tensors if d is not None and d.form is Layout.GATHERED]
-        return by_hand or (value(*rows_of_all[:1]) if rows_of_all else REPLICATED)
-    if beside_replicated(run, tensors):
-        return value(replace(shards[0].placed(Placement.REPLICATE), form=Layout.GATHERED))
-    held = [(shown, d) for shown, d in tensors if d is not None and d.placement.local]
-    of_others = single_samples.meet_others(run, nodes[0], held)
-    if of_others is not None:
-        return of_others
-    if len(shards) == 2 and crossed(run, *shards):
-        return mixed(run, nodes[0], shards[0], list(zip(nodes, values, strict=True)))
-    place_among_all(run, list(zip(nodes, values, strict=True)))
-    rows = [d for d in shards if d.placement is Placement.ROWS]
-    first = (rows or shards)[0]
-    kept = first.definition_sites if rows else first.counting
-    plain = [dimensions.of_value(one) for one in values if not one.data]
-    other = shards[1] if len(shards) > 1 else None
-    ndim = dimensions.of_pair(shards[0], other, plain)
-    compared: dict[Form, Form] = {
-        Layout.ORDER: Layout.TENSOR,
-        NumberKind.RANGE: NumberKind.COMPUTED,
-    }
-    form = compared.get(first.form, first.form)
-    return value(replace(first, definition_sites=kept, ndim=ndim, form=form, boolean=True))
-
-
-def _counts_rows(one: Value) -> bool:
-    """Whether a value surely is a number of a rank's rows, whatever they are rows of."""
-    numbers = (
-        isinstance(a, Data) and a.placement.partial and a.form is NumberKind.NUMBER
-        for a in one.atoms
-    )
-    return bool(one) and all(numbers)
 
 
 def is_never_zero(run: RunState, number: Data) -> bool:

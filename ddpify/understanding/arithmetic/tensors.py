@@ -15,8 +15,10 @@ from ddpify.understanding.arithmetic import (
     across_samples,
     along_batch,
     booleans,
+    comparisons,
     dimensions_left,
     indexed_rows,
+    pair_placements,
     picked_by_rows,
     replicated_rows,
     several_operands,
@@ -134,7 +136,7 @@ def _function(
     if name in tensor_pairs.BINARY and len(operands) > 1:
         return _binary(run, node, name, operands)
     if name in _COMPARING:
-        return tensor_pairs.compare(run, [n for n, _ in operands], [v for _, v in operands])
+        return comparisons.compare(run, [n for n, _ in operands], [v for _, v in operands])
     if name in replicated_rows.CHOOSING:
         _take_whole_numbers(run, name, operands[1:])
         operands = operands[:1]
@@ -438,7 +440,9 @@ def _is_of_the_same(one: Data, other: Data) -> bool:
 def _meet_crosswise(run: RunState, operands: list[list[Data]]) -> bool:
     """Whether the rows of two operands surely lie along different dimensions."""
     met = (list(product(*both)) for both in combinations(operands, 2))
-    return any(pairs and all(tensor_pairs.crossed(run, *pair) for pair in pairs) for pairs in met)
+    return any(
+        pairs and all(pair_placements.crossed(run, *pair) for pair in pairs) for pairs in met
+    )
 
 
 def _named_by(operand: cst.BaseExpression, name: str, result: Value) -> Value:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import definition_sites, narrowing, uses
-from ddpify.understanding.arithmetic import one_tensor, tensor_pairs
+from ddpify.understanding.arithmetic import comparisons, one_tensor, tensor_pairs
 from ddpify.understanding.batching import persistent_state, samples_by_place
 from ddpify.understanding.language import (
     assignments,
@@ -130,7 +130,7 @@ def _comparison(run: RunState, node: cst.Comparison) -> Value:
     known = _equal(run, node, values)
     if known is None and len(values) == 2 and values[1].constant() == 0:
         known = _of_none(run, node, values[0])
-    return tensor_pairs.compare(run, sides, values) if known is None else value(Const(known))
+    return comparisons.compare(run, sides, values) if known is None else value(Const(known))
 
 
 def _membership(run: RunState, sides: list[cst.BaseExpression], values: list[Value]) -> Value:

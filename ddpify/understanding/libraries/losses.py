@@ -10,7 +10,12 @@ import libcst as cst
 from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.arguments import argument_pairs
-from ddpify.understanding.arithmetic import across_samples, single_samples, tensor_pairs
+from ddpify.understanding.arithmetic import (
+    across_samples,
+    pair_placements,
+    single_samples,
+    tensor_pairs,
+)
 from ddpify.understanding.arithmetic.denominators import LossCall, denominator
 from ddpify.understanding.batching import handmade_batches, joint_loaders
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout
@@ -171,7 +176,7 @@ def _meet_crosswise(run: RunState, loss: LossCall) -> bool:
     if loss.name not in loss_options.OF_ELEMENTS or len(loss.args) < 2:
         return False
     pairs = list(product(loss.args[0].data, loss.args[1].data))
-    return bool(pairs) and all(tensor_pairs.crossed(run, *pair) for pair in pairs)
+    return bool(pairs) and all(pair_placements.crossed(run, *pair) for pair in pairs)
 
 
 def _take_numbers(run: RunState, loss: LossCall) -> None:

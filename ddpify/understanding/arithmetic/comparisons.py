@@ -1,0 +1,112 @@
+"""Comparisons: elementwise on rows, and a reading of anything partial."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.records import replace
+from ddpify.understanding import uses
+from ddpify.understanding.arithmetic import single_samples
+from ddpify.understanding.arithmetic.pair_placements import crossed
+from ddpify.understanding.arithmetic.tensor_pairs import (
+    Operand,
+    beside_replicated,
+    held_tensors,
+    is_never_zero,
+    mixed,
+    pairs_of_all,
+    place_among_all,
+)
+from ddpify.understanding.batching import (
+    batch_rows,
+    handmade_batches,
+)
+from ddpify.understanding.forms import Form, Layout, NumberKind
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import dimensions
+from ddpify.understanding.values import (
+    REPLICATED,
+    Data,
+    Value,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.run_state import RunState
+
+# What a comparison with an order or a range of a rank's rows is.
+_COMPARED: dict[Form, Form] = {Layout.ORDER: Layout.TENSOR, NumberKind.RANGE: NumberKind.COMPUTED}
+
+
+def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Value]) -> Value:
+    """What is compared with what."""
+    if any(d.form is NumberKind.SHAPE for one in values for d in one.data):
+        return REPLICATED  # whether shapes are equal does not depend on the number of rows
+    operands = list(zip(nodes, values, strict=True))
+    shards = _rows(run, operands)
+    handmade_batches.meet(run, operands)
+    if not shards:
+        return _of_replicated(operands)
+    tensors = held_tensors(operands)
+    if beside_replicated(run, tensors):
+        return value(replace(shards[0].placed(Placement.REPLICATE), form=Layout.GATHERED))
+    held = [(shown, d) for shown, d in tensors if d is not None and d.placement.local]
+    of_others = single_samples.meet_others(run, nodes[0], held)
+    if of_others is not None:
+        return of_others
+    if len(shards) == 2 and crossed(run, *shards):
+        return mixed(run, nodes[0], shards[0], operands)
+    place_among_all(run, operands)
+    return value(_compared(shards, [one for one in values if not one.data]))
+
+
+def _rows(run: RunState, operands: list[Operand]) -> list[Data]:
+    """What is compared row by row; what ranks hold in part besides is demanded."""
+    rows = []
+    values = [one for _, one in operands]
+    with_zero = any(one.constant() == 0 for one in values)
+    own = run.frames_forward() and all(map(_counts_rows, values))  # one rank's beside its other
+    for node, one in operands:
+        run.demand(node, value(*one.positions), uses.A_COMPARISON)
+        for data in one.data:
+            if with_zero and (data.placement is Placement.COUNT or is_never_zero(run, data)):
+                run.facts.sizes.shape_uses.update(data.definition_sites)  # no rank is without a row
+            elif not data.placement.partial:
+                rows.append(data)
+            elif not own:
+                run.demand(node, value(data), uses.A_COMPARISON)
+    return rows
+
+
+def _of_replicated(operands: list[Operand]) -> Value:
+    """What all ranks hold, or what may be a batch that is made by hand."""
+    by_hand = batch_rows.joined(operands)
+    tensors = [d for _, d in held_tensors(operands) if d is not None]
+    paired = pairs_of_all(tensors)
+    if paired is not None:
+        return value(paired)
+    rows_of_all = [d for d in tensors if d.form is Layout.GATHERED]
+    return by_hand or (value(*rows_of_all[:1]) if rows_of_all else REPLICATED)
+
+
+def _compared(shards: list[Data], plain: list[Value]) -> Data:
+    """Truth values for the rows of a rank."""
+    rows = [d for d in shards if d.placement is Placement.ROWS]
+    first = (rows or shards)[0]
+    kept = first.definition_sites if rows else first.counting
+    other = shards[1] if len(shards) > 1 else None
+    ndim = dimensions.of_pair(shards[0], other, list(map(dimensions.of_value, plain)))
+    form = _COMPARED.get(first.form, first.form)
+    return replace(first, definition_sites=kept, ndim=ndim, form=form, boolean=True)
+
+
+def _counts_rows(one: Value) -> bool:
+    """Whether a value surely is a number of a rank's rows, whatever they are rows of."""
+    numbers = (
+        isinstance(a, Data) and a.placement.partial and a.form is NumberKind.NUMBER
+        for a in one.atoms
+    )
+    return bool(one) and all(numbers)
