@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arguments import argument_pairs
+from ddpify.records import record
+from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import tensor_pairs
 from ddpify.understanding.batching import (
     collating_order,
@@ -38,58 +39,132 @@ _TAKING_OUT = frozenset("pop popleft remove".split())
 _REORDERING = frozenset("clear reverse rotate".split())
 
 
+@record
+class _Call:
+    """A call of a method of a list, a dictionary, a set or a generator."""
+
+    run: RunState
+    node: cst.BaseExpression
+    held: Instance
+    name: str
+    args: list[Value]
+    kwargs: Keywords
+
+
 def of_container(  # type: ignore[no-untyped-def]
     run: RunState, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
 ) -> Value:
     """What a list, a dictionary, a set or a generator takes and gives."""
+    call = _Call(run, node, atom, name, args, kwargs)
+    _note_change(call)
+    rule = _RULES.get(name, _of_operators if name.startswith("__") else None)
+    given = None if rule is None else rule(call)
+    return REPLICATED if given is None else given
+
+
+def _note_change(call: _Call) -> None:
+    """Note what a method changes of the order, and of whose samples are held."""
+    run, node, held, name = call.run, call.node, call.held, call.name
     if name not in _READING:
-        run.changes(atom)
+        run.changes(held)
     if name in _REORDERING:
-        atom.each = False  # the samples of one rank, in another order, are not those of all
-        collating_order.taken_apart(run, node, atom)
-    if atom.type == "list":
-        _of_samples(run, node, atom, name, args)
+        held.each = False  # the samples of one rank, in another order, are not those of all
+        collating_order.taken_apart(run, node, held)
+    if held.type == "list":
+        _of_samples(run, node, held, name, call.args)
     if name in per_sample_lists.GROWING:
-        atom.each = (
-            name == "append" and per_sample_lists.is_filled_from_each(run, node, atom)
-        ) or (name == "extend" and per_sample_lists.is_filled_at_once(run, node, atom))
-    if name == "append" and per_sample_lists.is_filled_from_all(run, node, atom):
-        run.of_all_ranks.add(atom)
-    if name in ("append", "add", "appendleft") and args:
-        shown = argument_pairs(node, args, {})[0][0]
-        if name == "add":
-            sample_tables.element(run, shown, args[0])
-        added = args[0]
-        loop = per_sample_lists.filling(run, node, atom) if name == "append" else None
-        if loop is not None and run.collating:
-            element = run.iterate(loop.iter, run.seen(loop.iter))
-            added = collating_order.own_number(run, element, added)
-        taken = ragged_samples.taken(run, node, atom, added)
-        taken = left_out_samples.in_loop(run, node, taken)
-        run.put(atom, "*", run.keeps_from_batch(atom, shown, taken))
-    elif name in ("extend", "update", "insert", "setdefault"):
-        _take(run, node, atom, name, args, kwargs)
-    elif name == "items":
-        return generator(run, node, value(Tup((REPLICATED, atom.elements))))
-    elif name == "get" and args:
-        key = args[0].constant()
-        return atom.attributes.get(f"[{key!r}]", atom.elements) if key is not ... else atom.elements
-    elif name == "values":
-        return generator(run, node, atom.elements)
-    elif name in ("pop", "copy", "popitem", "popleft"):
-        return value(atom) if name == "copy" else atom.elements
-    elif name in ("next", "__next__") and atom.type == "generator":
-        return run.call(node, library_value("builtins.next"), [value(atom)], {})
-    elif name == "send":  # what a generator computes of it is not followed
-        tensor_pairs.note_used_unseen(run, node, args)
-        for expression, one in argument_pairs(node, args, kwargs):
-            run.demand_held(expression, one, f"{name}()")
-    elif name.startswith("__"):  # as an operator calls it, perhaps to put something in
-        _take(run, node, atom, name, args, kwargs)
-        return join(value(atom), atom.elements)
-    elif name == "sort" and isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        run.demand_held(node.func.value, value(atom), f"{name}()")
-    return REPLICATED
+        held.each = (
+            name == "append" and per_sample_lists.is_filled_from_each(run, node, held)
+        ) or (name == "extend" and per_sample_lists.is_filled_at_once(run, node, held))
+    if name == "append" and per_sample_lists.is_filled_from_all(run, node, held):
+        run.of_all_ranks.add(held)
+
+
+# ---------------------------------------------------------------------- rules of methods
+def _appended(call: _Call) -> Value | None:
+    run, node, held = call.run, call.node, call.held
+    if not call.args:
+        return None
+    added, shown = call.args[0], argument_pairs(node, call.args, {})[0][0]
+    if call.name == "add":
+        sample_tables.element(run, shown, added)
+    loop = per_sample_lists.filling(run, node, held) if call.name == "append" else None
+    if loop is not None and run.collating:
+        element = run.iterate(loop.iter, run.seen(loop.iter))
+        added = collating_order.own_number(run, element, added)
+    taken = ragged_samples.taken(run, node, held, added)
+    taken = left_out_samples.in_loop(run, node, taken)
+    run.put(held, "*", run.keeps_from_batch(held, shown, taken))
+    return None
+
+
+def _taken_in(call: _Call) -> Value | None:
+    _take(call.run, call.node, call.held, call.name, call.args, call.kwargs)
+    return None
+
+
+def _items(call: _Call) -> Value:
+    pair = Tup((REPLICATED, call.held.elements))
+    return generator(call.run, call.node, value(pair))
+
+
+def _got(call: _Call) -> Value | None:
+    if not call.args:
+        return None
+    key = call.args[0].constant()
+    elements = call.held.elements
+    return call.held.attributes.get(f"[{key!r}]", elements) if key is not ... else elements
+
+
+def _values(call: _Call) -> Value:
+    return generator(call.run, call.node, call.held.elements)
+
+
+def _copied(call: _Call) -> Value:
+    return value(call.held)
+
+
+def _taken_out(call: _Call) -> Value:
+    return call.held.elements
+
+
+def _next(call: _Call) -> Value | None:
+    if call.held.type != "generator":
+        return _of_operators(call) if call.name.startswith("__") else None
+    return call.run.call(call.node, library_value("builtins.next"), [value(call.held)], {})
+
+
+def _sent(call: _Call) -> None:
+    """What a generator computes of it is not followed."""
+    tensor_pairs.note_used_unseen(call.run, call.node, call.args)
+    for expression, one in argument_pairs(call.node, call.args, call.kwargs):
+        call.run.demand_held(expression, one, f"{call.name}()")
+
+
+def _of_operators(call: _Call) -> Value:
+    """As an operator calls it, perhaps to put something in."""
+    _take(call.run, call.node, call.held, call.name, call.args, call.kwargs)
+    return join(value(call.held), call.held.elements)
+
+
+def _sorted(call: _Call) -> None:
+    """A list is put in order by what it holds."""
+    if isinstance(call.node, cst.Call) and isinstance(call.node.func, cst.Attribute):
+        call.run.demand_held(call.node.func.value, value(call.held), f"{call.name}()")
+
+
+_RULES: dict[str, Callable[[_Call], Value | None]] = {
+    **dict.fromkeys(("append", "add", "appendleft"), _appended),
+    **dict.fromkeys(("extend", "update", "insert", "setdefault"), _taken_in),
+    **dict.fromkeys(("pop", "popitem", "popleft"), _taken_out),
+    **dict.fromkeys(("next", "__next__"), _next),
+    "copy": _copied,
+    "get": _got,
+    "items": _items,
+    "send": _sent,
+    "sort": _sorted,
+    "values": _values,
+}
 
 
 def _of_samples(

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import record
+from ddpify.understanding.answers import first_answer
+from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.batching import batch_layers, handmade_batches, model_inputs
 from ddpify.understanding.libraries import (
     container_layers,
@@ -37,6 +40,33 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 
+_SETTING_UP = frozenset(
+    "__init__ add_module load_state_dict register_buffer register_parameter state_dict"
+    " zero_grad".split()
+)
+
+
+@record
+class _Call:
+    """A call of a method of a model."""
+
+    run: RunState
+    node: cst.BaseExpression
+    model: Instance
+    name: str
+    args: list[Value]
+    kwargs: Keywords
+
+    @property
+    def given(self) -> list[Value]:
+        """All arguments."""
+        return [*self.args, *self.kwargs.values()]
+
+    def note(self, kind: str) -> None:
+        """Note what happens to the model here."""
+        self.run.facts.event(self.model, kind, self.run.site(self.node))
+
+
 def of_model(  # type: ignore[no-untyped-def]
     run: RunState, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
 ) -> Value:
@@ -44,56 +74,81 @@ def of_model(  # type: ignore[no-untyped-def]
     if container_layers.adds(atom, name) and args:
         run.put(atom, "*", args[-1])
         return value(atom)
-    if mode_switches.is_other_method(name, [*args, *kwargs.values()]):
+    call = _Call(run, node, atom, name, args, kwargs)
+    if mode_switches.is_other_method(name, call.given):
         return call_unknown(run, node, args, kwargs)
-    if name in RETURNS_MODEL:
-        if name in MOVES:
-            side_effects.moved(run, node, args, kwargs)
-            run.facts.event(atom, "move", run.site(node))
-        elif name == "requires_grad_":
-            run.facts.event(atom, "change", run.site(node))
-        elif name in ("train", "eval"):
-            mode_switches.switched(run, node, atom, name, [*args, *kwargs.values()])
-        return value(atom)
-    if name == "from_pretrained" and atom.kind.startswith("torch.nn."):
-        return library_model(run, node, atom.kind, [], {})
-    if name == "parameters":
-        return value(Params(atom))
-    if name == "named_parameters":
-        return generator(run, node, value(Tup((REPLICATED, value(Params(atom))))))
-    if name in ("modules", "buffers"):
-        return value(atom)
-    if name == "children":
-        return container_layers.own_of(run, node, atom)
+    known = first_answer((_itself, _parts, _pretrained, _set_up, _written), call)
+    return _opaque(call) if known is None else known
+
+
+def _itself(call: _Call) -> Value | None:
+    """What gives the model back, on another device perhaps or in another mode."""
+    if call.name not in RETURNS_MODEL:
+        return None
+    if call.name in MOVES:
+        side_effects.moved(call.run, call.node, call.args, call.kwargs)
+        call.note("move")
+    elif call.name == "requires_grad_":
+        call.note("change")
+    elif call.name in ("train", "eval"):
+        mode_switches.switched(call.run, call.node, call.model, call.name, call.given)
+    return value(call.model)
+
+
+def _parts(call: _Call) -> Value | None:
+    """Its parameters, buffers and layers, with or without their names."""
+    run, node, model, name = call.run, call.node, call.model, call.name
+    kind = name.removeprefix("named_")
+    if name == "named_buffers" or kind not in ("parameters", "modules", "buffers", "children"):
+        return None
+    if kind == "children":
+        found = container_layers.own_of(run, node, model)
+    else:
+        found = value(Params(model) if kind == "parameters" else model)
+    return found if kind == name else generator(run, node, value(Tup((REPLICATED, found))))
+
+
+def _pretrained(call: _Call) -> Value | None:
+    """One of PyTorch's classes, with weights that are loaded."""
+    if call.name != "from_pretrained" or not call.model.kind.startswith("torch.nn."):
+        return None
+    return library_model(call.run, call.node, call.model.kind, [], {})
+
+
+def _set_up(call: _Call) -> Value | None:
+    """What puts something into the model."""
+    run, model, name, args = call.run, call.model, call.name, call.args
     if name == "load_state_dict":
-        run.facts.event(atom, "load", run.site(node))
-        return REPLICATED
-    if name in ("named_modules", "named_children"):
-        found = (
-            container_layers.own_of(run, node, atom) if name == "named_children" else value(atom)
-        )
-        return generator(run, node, value(Tup((REPLICATED, found))))
-    if name == "add_module" or (name == "__init__" and container_layers.is_of_several(atom)):
+        call.note("load")
+    if name == "add_module" or (name == "__init__" and container_layers.is_of_several(model)):
         for number, one in enumerate(args):
-            run.give(atom, f"{name} {number}", one)
-    if name in ("state_dict", "zero_grad", "add_module"):
-        return REPLICATED
+            run.give(model, f"{name} {number}", one)
     if name == "register_buffer" and args:
-        _register_buffer(run, atom, args[0].constant())
-    if name in ("__init__", "register_buffer", "register_parameter"):
-        return REPLICATED
-    if name in WRITING_METHODS or name == "save":
-        side_effects.acts_method(run, node, atom, name, args, kwargs)
-        return REPLICATED
+        _register_buffer(run, model, args[0].constant())
+    return REPLICATED if name in _SETTING_UP else None
+
+
+def _written(call: _Call) -> Value | None:
+    run, node, name = call.run, call.node, call.name
+    if name not in WRITING_METHODS and name != "save":
+        return None
+    side_effects.acts_method(run, node, call.model, name, call.args, call.kwargs)
+    return REPLICATED
+
+
+def _opaque(call: _Call) -> Value:
+    """A forward, a hook, or what its library does."""
+    run, node, model, name = call.run, call.node, call.model, call.name
+    args, kwargs = call.args, call.kwargs
     _note_hook(run, node, name)
     if name in sample_hooks.OF_LAYERS:
         sample_hooks.of_layer(run, node, name, args[0] if args else UNKNOWN)
         return REPLICATED
     if name in ("forward", "__call__"):
-        run.facts.event(atom, "bypass", run.site(node), gradient=not run.no_grad)
-        args, kwargs = model_inputs.entered(run, node, atom, args, kwargs)
-    batch_layers.inherited(run, atom, args)
-    return opaque(run, node, atom, args, kwargs)
+        run.facts.event(model, "bypass", run.site(node), gradient=not run.no_grad)
+        args, kwargs = model_inputs.entered(run, node, model, args, kwargs)
+    batch_layers.inherited(run, model, args)
+    return opaque(run, node, model, args, kwargs)
 
 
 def _register_buffer(run: RunState, model: Instance, name: object) -> None:
