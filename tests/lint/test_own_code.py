@@ -217,3 +217,26 @@ if rank == 0:
 def test_a_function_puts_the_state_together(lint_text: Lint, state: str, codes: set[str]) -> None:
     text = SETUPS["distributed"] + STATE.format(state=state)
     assert {one.code for one in lint_text(text, select=("DDP503",))} == codes
+
+
+EACH_EPOCH = """
+for epoch in range(epochs):
+    data = TensorDataset({made}, torch.zeros(100).long())
+    for x, y in DataLoader(data, 8, sampler=DistributedSampler(data)):
+        loss = criterion(model(x.to(device)), y.to(device))
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "codes"),
+    [
+        ("torch.zeros(100, 10)", {"DDP102"}),
+        ("torch.zeros(100, 10) + epoch", set()),
+        ("torch.rand(100, 10)", set()),
+    ],
+)
+def test_a_data_set_of_each_epoch(lint_text: Lint, made: str, codes: set[str]) -> None:
+    text = SETUPS["distributed"] + EACH_EPOCH.format(made=made)
+    assert {one.code for one in lint_text(text, select=("DDP102",))} == codes

@@ -80,6 +80,7 @@ from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import is_distributed_sampler
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of
+from ddpify.understanding.taint.call_graph import initialisers
 from ddpify.understanding.taint.sources import draws, name_of
 from ddpify.understanding.values import UNKNOWN, Class, Instance, Value
 
@@ -241,9 +242,43 @@ def _has_samples_of_its_own(script: Script, sampler: Instance, outer: Loop) -> b
     given = argument(sampler.site, "dataset", 0)
     locations = script.flow.locations(given.value, sampler.module) if given is not None else set()
     return any(
-        not edge.passes and outer in script.control.around(edge.node)
+        not edge.passes
+        and outer in script.control.around(edge.node)
+        and not _is_the_same_again(script, edge.value, outer)
         for edge in script.flow.edges_into(locations)
     )
+
+
+def _is_the_same_again(script: Script, made: cst.CSTNode | None, outer: Loop) -> bool:
+    """``data = Images(folder)``: a data set that is made of nothing which the rounds of a loop set,
+    and draws nothing as it is made.
+    """
+    if not isinstance(made, cst.Call) or made not in script.owners:
+        return False
+    read = script.flow.locations(made, script.owners[made])
+    set_here = [
+        edge
+        for edge in script.flow.edges_into(read)
+        if edge.node is outer or outer in script.control.around(edge.node)
+    ]
+    called = [one.func for one in walk(made) if isinstance(one, cst.Call)]
+    instances = script.instances(made)
+    return (
+        bool(instances)
+        and all(one.site is made and _is_known(one) for one in instances)
+        and not set_here
+        and not any(draws(name) for one in called for name in script.names(one))
+        and not any(
+            _draws(script, one.node)
+            for one in initialisers(script.facts, made)
+            if isinstance(one.node, cst.FunctionDef)
+        )
+    )
+
+
+def _is_known(made: Instance) -> bool:
+    """Whether the code of a class is in sight, or is PyTorch's."""
+    return isinstance(made.type, Class) or made.type.startswith(("torch.", "torchvision."))
 
 
 def _draws(script: Script, function: cst.FunctionDef | None) -> bool:
@@ -301,6 +336,8 @@ def _makes_itself_known(sampler: Instance) -> bool:
 
 def _fix(script: Script, sampler: Instance, loop: Loop) -> Fix | None:
     name = _name_of(script, sampler, loop)
+    if loop in script.control.around(sampler.site):
+        return None  # it is not there yet at the head of the loop
     if name is None or not isinstance(loop, cst.For) or not isinstance(loop.target, cst.Name):
         return None
     if script.owners.get(loop) is not script.module or not _counts(script, loop):
