@@ -154,13 +154,20 @@ def _confidence(script: Script, loader: Instance) -> Confidence:
 
 def _place(script: Script, loader: Instance) -> cst.CSTNode | None:
     """A loop of the file that a run starts with, which goes over a loader of another file and
-    trains; or else where the loader is made.
+    trains; or else where the loader is made, unless a file that wraps and trains says it by itself.
     """
     entry = script.project.entry
-    loop = _loop_in(script, entry, loader) if loader.module is not entry else None
-    if loop is not None:
-        return loop if script.module is entry else None
+    if loader.module is not entry:
+        for file in (entry, *_wrapping(script)):
+            loop = _loop_in(script, file, loader)
+            if loop is not None:
+                return loop if script.module is entry is file else None
     return loader.site if loader.module is script.module else None
+
+
+def _wrapping(script: Script) -> set[ModuleFile]:
+    """The files that wrap models."""
+    return {wrap.site.module for wrap in script.wraps}
 
 
 def _loop_in(script: Script, file: ModuleFile, loader: Instance) -> cst.BaseExpression | None:
