@@ -29,6 +29,10 @@ _USES_ENVIRONMENT = re.compile(r"--use[-_]env\b")
 _ONE_NODE = re.compile(r"--nnodes[=\s]+[\"']?1(?![\d:])")
 _NODES = re.compile(r"--nnodes\b|--node[-_]rank\b")
 _SLURM_NODES = re.compile(r"(?m)^#SBATCH\s+(?:--nodes[=\s]|-N)\s*(?!1\b)\S")
+_LOADS_INTO_WRAPPER = re.compile(
+    r"(?m)^\s*(\w+)\s*=.*\b(?:DataParallel|DistributedDataParallel|DDP)\(.*\n(?:.*\n){0,2}?\s*\1\.load_state_dict"
+)
+_TAKES_OFF = re.compile(r"""(?:replace|removeprefix)\(\s*["']module\.["']""")
 _SEVERAL_NODES = re.compile(r"--nnodes[=\s]+[\"']?(?:1:[2-9]|[2-9]|1\d)")
 _LAUNCHERS = re.compile(r"torch\.distributed\.launch\b|torch\.distributed\.run\b|\btorchrun\b")
 
@@ -68,6 +72,18 @@ def _entries(folder: Path) -> list[Path]:
 def _text(path: Path) -> str:
     with path.open("rb") as file:
         return file.read(_MOST_BYTES).decode("utf-8", "replace")
+
+
+def scripts_beside(script: Path) -> dict[Path, str]:
+    """The other scripts in the folder of one, by their paths."""
+    beside = (one for one in _entries(script.resolve().parent) if one.suffix == ".py")
+    some = (one for one in beside if one.is_file() and one != script.resolve())
+    return {path: _text(path) for path, _ in zip(some, range(_MOST_FILES), strict=False)}
+
+
+def loads_wrapped_state(text: str) -> bool:
+    """Whether a script loads states whose keys start with ``module.``, on purpose."""
+    return _LOADS_INTO_WRAPPER.search(text) is not None or _TAKES_OFF.search(text) is not None
 
 
 def is_for_old_torch(texts: Mapping[Path, str]) -> bool:

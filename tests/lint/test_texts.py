@@ -92,3 +92,20 @@ def test_commands_may_ask_for_one_node(
     )
     by_node = {"DDP116", "DDP203"}
     assert {one.code for one in lint_text(text)} & by_node == (by_node if found else set())
+
+
+@pytest.mark.parametrize(
+    ("loads", "found"),
+    [
+        ("model = nn.DataParallel(model)\nmodel.load_state_dict(state)\n", False),
+        ("state = {k.replace('module.', ''): v for k, v in state.items()}\n", False),
+        ("model.load_state_dict(state)\nmodel = nn.DataParallel(model)\n", True),
+    ],
+)
+def test_another_script_knows_of_the_prefix(
+    loads: str, found: bool, lint_text: Lint, tmp_path: Path
+) -> None:
+    (tmp_path / "predict.py").write_text(f"from torch import nn\n{loads}")
+    text = SETUPS["distributed"] + "if rank == 0:\n    torch.save(model.state_dict(), path)\n"
+    codes = [one.code for one in lint_text(text, select=("DDP503",))]
+    assert codes == (["DDP503"] if found else [])

@@ -33,7 +33,7 @@ from ddpify.understanding.requirements import declaring_file, minimum_torch
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import called, initialisers
-from ddpify.understanding.texts import texts_around
+from ddpify.understanding.texts import scripts_beside, texts_around
 from ddpify.understanding.values import UNKNOWN, Instance, Value
 
 ALL_COLLECTIVES = COLLECTIVES | set(WRAPPERS) | runtime_names.COLLECTIVES
@@ -100,6 +100,11 @@ class Understood:
     def texts(self) -> dict[Path, str]:
         """The documents, requirements and shell scripts of the project, by their paths."""
         return texts_around(self.module.path)
+
+    @cached_property
+    def beside(self) -> dict[Path, str]:
+        """The other scripts in the folder of the one that starts the run, by their paths."""
+        return scripts_beside(self.project.entry.path)
 
     # ------------------------------------------------------------------ structure
     @cached_property

@@ -53,6 +53,7 @@ from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.structure import Guard, walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import called
+from ddpify.understanding.texts import loads_wrapped_state
 
 _QUESTIONS = frozenset({"builtins.hasattr", "builtins.isinstance"})
 _STRIPPERS = ("torch.nn.modules.utils.consume_prefix_in_state_dict_if_present",)
@@ -77,6 +78,8 @@ def check(script: Script) -> Iterator[Finding]:
                 continue
             sure = _wrapped(script, node.func.value)
             if node.func.attr.value == "state_dict" and sure is not None:
+                if not script.strict and any(map(loads_wrapped_state, script.beside.values())):
+                    return  # another script knows of the prefix
                 text = f"{code_of(node.func.value)}.module"
                 fix = script.replace(
                     node.func.value, text, "save the module inside", Applicability.UNSAFE
