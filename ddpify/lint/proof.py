@@ -100,8 +100,9 @@ def _asks_unseen(control: Control, test: cst.BaseExpression) -> bool:
     if control.asks_rank(test) or control.script.labels(test) & {LOCAL, TOTAL}:
         return False
     return asks_unknown(control, test) or any(
-        not name.startswith("builtins.")
+        isinstance(one, cst.Subscript)
+        or (isinstance(one, cst.Call) and not control.script.names(one.func))
+        or any(not name.startswith("builtins.") for name in control.script.names(one))
         for one in walk(test)
-        if isinstance(one, (cst.Name, cst.Attribute))
-        for name in control.script.names(one)
+        if isinstance(one, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
     )

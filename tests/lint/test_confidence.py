@@ -79,6 +79,7 @@ def _of_the_wrapper(lint_text: Lint, text: str) -> set[Confidence]:
 def test_what_an_option_leads_to_is_likely(lint_text: Lint) -> None:
     assert _of_the_wrapper(lint_text, EXPORT.format(asked="rank == 0")) == {SURE}
     assert _of_the_wrapper(lint_text, EXPORT.format(asked="rank == 0 and sys.argv[1]")) == {LIKELY}
+    assert _of_the_wrapper(lint_text, EXPORT.format(asked="vars(sys)['debug']")) == {LIKELY}
     unused = "def export():\n    torch.save(model, 'a.pt')\n"
     assert _of_the_wrapper(lint_text, unused) == {LIKELY}
     assert _of_the_wrapper(lint_text, unused + "export()\n") == {SURE}
