@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.call_graph import called
+from ddpify.understanding.taint.flow_edges import FlowEdge
 
 _DEEP = 4  # from one name to the next
 
@@ -19,9 +19,6 @@ def taken_out(script: Script, node: cst.BaseExpression) -> list[cst.Attribute]:
     direct = module_of(node)
     if direct is not None:
         return [direct] if script.is_wrapped(direct.value) else []
-    held = script.value(node).atoms
-    if held and all(map(is_wrapper, held)):
-        return []  # whatever it was before it was wrapped, perhaps again
     return list(dict.fromkeys(_behind(script, node, _DEEP)))
 
 
@@ -41,8 +38,9 @@ def _behind(script: Script, node: cst.CSTNode, depth: int) -> Iterator[cst.Attri
     elif depth and isinstance(node, (cst.Name, cst.Attribute)):
         edges = script.flow.edges_into(script.control.locations(node))
         for edge in edges:
-            if edge.value is not None and not edge.adds:
-                yield from _behind(script, edge.value, depth - 1)
+            if edge.value is None or edge.adds or _is_wrapped_again(script, edge, edges, node):
+                continue
+            yield from _behind(script, edge.value, depth - 1)
         if isinstance(node, cst.Attribute) and not edges:
             yield from _behind(script, node.value, depth)
     elif isinstance(node, cst.IfExp):
@@ -53,3 +51,28 @@ def _behind(script: Script, node: cst.CSTNode, depth: int) -> Iterator[cst.Attri
             for one in walk(function.node.body):
                 if isinstance(one, cst.Return) and one.value is not None:
                     yield from _behind(script, one.value, depth - 1)
+
+
+def _is_wrapped_again(
+    script: Script, edge: FlowEdge, edges: list[FlowEdge], read: cst.CSTNode
+) -> bool:
+    """Whether a name is set to a wrapper after an edge, in the same function and under no condition
+    of its own, and read below that, or in another function.
+    """
+    structure, control = script.structure_of(edge.node), script.control
+    sites = {wrap.site.node for wrap in script.wraps}
+    function, order = structure.function(edge.node), structure.order
+    here = {one.statement for one in control.guards(edge.node)}
+    return any(
+        later.value in sites
+        and later.node in order
+        and order[later.node] > order[edge.node]
+        and structure.function(later.node) is function
+        and {one.statement for one in control.guards(later.node)} <= here
+        and (
+            read not in order
+            or structure.function(read) is not function
+            or order[read] > order[later.node]
+        )
+        for later in edges
+    )
