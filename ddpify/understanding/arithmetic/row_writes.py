@@ -19,7 +19,7 @@ from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds
-from ddpify.understanding.syntax import code_of, names_of
+from ddpify.understanding.syntax import code_of, displayed, names_of
 from ddpify.understanding.values import NO_ROWS, Atom, Data, Tup, Value, value
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
         for data in rows:
             write_into_all(run, target, data)
     elif rows:
+        _write_whole(run, target, rows, new)
         _write_places(run, target, rows, new)
         run.demand(target, value(*new.positions), uses.A_ROW)
         for data in (one for one in new.data if one.placement is Placement.ROWS):
@@ -66,6 +67,23 @@ def _is_of_the_same_row(target: cst.Subscript, row: Data) -> bool:
     first = target.slice[0].slice
     at = {code_of(first.value)} if isinstance(first, cst.Index) else set()
     return row.taken_by <= at
+
+
+def _write_whole(run: RunState, target: cst.Subscript, rows: list[Data], new: Value) -> None:
+    """``z[:, 0] = x.mean()``: each row gets what is computed of all samples."""
+    parts = [data for data in new.data if data.placement.partial]
+    if isinstance(target.slice[0].slice, cst.Index):  # z[i] = x[i].mean(), of its own sample
+        parts = [data for data in parts if not (_is_coupled(data) and data.definition_sites)]
+    for shown in _given(run, target) if parts else ():
+        run.demand(shown, value(*parts), uses.ARITHMETIC)
+    if parts and not _given(run, target):
+        refuse(run, target, rows[0])
+    held = (atom for atom in new.atoms if isinstance(atom, Data))
+    tensor_pairs.note_used_on_rows(run, [*rows, *held])
+
+
+def _is_coupled(data: Data) -> bool:
+    return data.placement is Placement.COUPLED
 
 
 def _write_places(run: RunState, target: cst.Subscript, rows: list[Data], new: Value) -> None:
@@ -183,9 +201,25 @@ def _write_replicated(run: RunState, target: cst.Subscript, owner: Value, new: V
 
 def _given(run: RunState, target: cst.Subscript) -> list[cst.BaseExpression]:
     """What is written there, as far as one expression gives it."""
-    above = run.module.parents[target]
-    above = run.module.parents[above] if isinstance(above, cst.AssignTarget) else above
+    parents = run.module.parents
+    above = parents[target]
+    if isinstance(above, cst.BaseElement):
+        return _given_beside(run, above)
+    above = parents[above] if isinstance(above, cst.AssignTarget) else above
     return [above.value] if isinstance(above, (cst.Assign, cst.AugAssign)) else []
+
+
+def _given_beside(run: RunState, element: cst.BaseElement) -> list[cst.BaseExpression]:
+    """What one of several targets is given: ``z[:, 0], z[:, 1] = x, y``."""
+    parents = run.module.parents
+    targets = parents[element]
+    above = parents[targets]
+    statement = parents[above] if isinstance(above, cst.AssignTarget) else None
+    given = displayed(statement.value) if isinstance(statement, cst.Assign) else None
+    if not isinstance(targets, (cst.Tuple, cst.List)) or given is None:
+        return []
+    same = len(given) == len(targets.elements)
+    return [given[targets.elements.index(element)]] if same else []
 
 
 def _write_together(run: RunState, target: cst.Subscript, owner: Value) -> None:
