@@ -19,7 +19,10 @@ def _in_schemas(name: str) -> set[tuple[int, int | None]]:
     found = set()
     for schema in torch._C._jit_get_all_schemas():
         for place, argument in enumerate(schema.arguments if schema.name in known else ()):
-            if argument.name == "dim" and str(argument.type) in ("int", "Optional[int]"):
+            if argument.name in ("dim", "dimension") and str(argument.type) in (
+                "int",
+                "Optional[int]",
+            ):
                 found.add((place - 1, argument.default_value))
     return found
 

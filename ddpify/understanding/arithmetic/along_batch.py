@@ -47,6 +47,8 @@ def of_all_ranks(
     """What a function gives that goes along the samples; None for one that goes along others."""
     if name not in ALONG or not _is_called_on(node, operands[0][0]):
         return None
+    if name == "unfold" and not _is_method(node, operands[0][0]):  # of images, by a kernel
+        return None
     rows = [data for data in operands[0][1].data if _is_rows(data)]
     if not rows or not all(_goes_along(name, data, rest, kwargs) for data in rows):
         return None
@@ -113,13 +115,19 @@ def _is_called_on(node: cst.BaseExpression, operand: cst.BaseExpression) -> bool
     """Whether an operand is the tensor itself, and no index into it: ``torch.gather(v, 0, t)``."""
     if not isinstance(node, cst.Call):
         return True
-    if isinstance(node.func, cst.Attribute) and node.func.value is operand:
+    if _is_method(node, operand):
         return True
     given = next((one for one in node.args if one.value is operand), None)
     if given is None:
         return True
     named = given.keyword is not None and given.keyword.value in _TENSOR
     return named or (given.keyword is None and given is node.args[0])
+
+
+def _is_method(node: cst.BaseExpression, operand: cst.BaseExpression) -> bool:
+    """Whether this is a method of the operand."""
+    called = node.func if isinstance(node, cst.Call) else None
+    return isinstance(called, cst.Attribute) and called.value is operand
 
 
 def _is_rows(data: Data) -> bool:

@@ -36,7 +36,7 @@ def _left(name: str, ndim: int, rest: Sequence[Value], kwargs: Mapping[str, Valu
     if name in KEEPING_DIMENSIONS:
         return ndim if rest or kwargs else 0  # NumPy's go through all elements, if not told
     given = named_dimensions(told(name, rest), kwargs)
-    if not ndim or len(given) != 1 or ... in given[0]:
+    if not ndim or len(given) != 1 or not all(isinstance(dim, int) for dim in given[0]):
         return 0
     return ndim if keeps_dimensions(kwargs) else max(ndim - len(given[0]), 0) * bool(given[0])
 

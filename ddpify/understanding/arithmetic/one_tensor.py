@@ -90,6 +90,8 @@ def _picked(one: Operation) -> Value | None:
 
 def _with_dimensions_moved(one: Operation) -> Value | None:
     name, data = one.name, one.data
+    if name in ("unsqueeze", "squeeze") and _may_move_rows(name, data, one.rest, one.kwargs):
+        return across_samples.coupled(one.run, one.node, one.operand, data)
     dim = _dimension_after(name, data, one.rest, one.kwargs)
     if dim is not None:
         behind_one = name == "unsqueeze" and data.dim == 0 < dim and data.form is Layout.TENSOR
@@ -309,6 +311,17 @@ def _dimension_after(
         place = dimensions.place(place, data.ndim)
         return data.dim - (isinstance(place, int) and 0 <= place < data.dim)
     return None
+
+
+def _may_move_rows(
+    name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> bool:
+    """Whether a new dimension, or one that is dropped, may lie before that of the rows."""
+    named = [dim for dims in named_dimensions(rest, kwargs) for dim in dims]
+    if name == "unsqueeze":  # counted from the end of what it makes, which has one more
+        named = [dim + 1 if isinstance(dim, int) and dim < 0 else dim for dim in named]
+    plain = data.dim != NO_ROWS and not data.opaque and data.placement is Placement.SHARD
+    return plain and dimensions.may_be_of_rows(data, named)
 
 
 def _moves_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:

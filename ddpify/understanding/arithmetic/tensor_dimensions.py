@@ -132,7 +132,8 @@ def along(
         elif dims and data.dim not in places:
             kept = name in KEEPING_DIMENSIONS or keeps_dimensions(kwargs)
             gone = 0 if kept else sum(isinstance(p, int) and 0 <= p < data.dim for p in places)
-            one_each = not kept and dimensions.may_leave_one_each(data, len(dims))
+            several = any(isinstance(dim, dimensions.AtLeast) for dim in dims)  # perhaps
+            one_each = not kept and (several or dimensions.may_leave_one_each(data, len(dims)))
             within = replace(data, dim=data.dim - gone, one_each=one_each)
             results.append(_within_rows(name, within, pair=name in PAIRS))
         else:

@@ -297,6 +297,8 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
         return value(replace(row, ndim=0, one_each=atom.one_each or atom.placement.partial))
     if isinstance(atom, ReplicatedTensor):
         return batch_rows.element(run, atom)
+    if isinstance(atom, Number) and atom.least is not None:
+        return value(atom)
     return value(atom) if isinstance(atom, Params) else REPLICATED
 
 

@@ -83,7 +83,8 @@ class _Joining:
         short: The function's name.
         pieces: What holds them.
         inner: They.
-        dim: The dimension along which; None where it is not known.
+        given: What says along which dimension.
+        dim: That dimension; ... where it is not known.
     """
 
     run: RunState
@@ -91,6 +92,7 @@ class _Joining:
     short: str
     pieces: Value
     inner: list[Data]
+    given: Value
     dim: object
 
     @property
@@ -135,7 +137,7 @@ def concatenated(
         return _of_replicated(run, short, pieces, dim)
     _place_among_rows(run, node, inner)
     dim = dimensions.place(dim, inner[0].ndim + (inner[0].ndim > 0 and short == "stack"))
-    joining = _Joining(run, node, short, pieces, inner, dim)
+    joining = _Joining(run, node, short, pieces, inner, given, dim)
     known = first_answer(_OF_ALL_PIECES, joining)
     if known is not None:
         return known
@@ -161,7 +163,10 @@ def _of_replicated(run: RunState, short: str, pieces: Value, dim: object) -> Val
 def _along_unknown(joining: _Joining) -> Value | None:
     """Along a dimension that may be that of their samples."""
     run, node, rows, dim = joining.run, joining.node, joining.inner[0], joining.dim
-    if not (isinstance(dim, int) and dim < -1 and rows.placement is Placement.SHARD):
+    named = {place for d in dimensions.named_dimensions((joining.given,), {}) for place in d}
+    unknown = joining.short == "stack" and dimensions.may_be_of_rows(rows, named - {-1, ...})
+    unknown = unknown or (isinstance(dim, int) and dim < -1)
+    if not unknown or rows.placement is not Placement.SHARD:
         return None
     shown = joining.shown()
     if shown:

@@ -39,6 +39,7 @@ from ddpify.understanding.values import (
     Data,
     Instance,
     Namespace,
+    Number,
     Super,
     Tup,
     Value,
@@ -284,7 +285,8 @@ def _range(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         if data.placement is Placement.COUNT
     ]
     if not counting and not any(map(_is_total, args)):
-        return REPLICATED
+        first = args[0].constant() if len(args) == 2 else ...
+        return value(Number(least=first)) if isinstance(first, int) else REPLICATED
     collating.note_numbers(run, (data for one in args for data in one.data))
     made = run.instance(node, run.module, "generator")
     made.each = len(counting) == len(args) == 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 ALONG: dict[str, tuple[int, int | None]] = {
     **dict.fromkeys(
         "gather index_add index_copy index_fill index_reduce index_select narrow scatter"
-        " scatter_add scatter_reduce select unflatten".split(),
+        " scatter_add scatter_reduce select unflatten unfold".split(),
         (0, None),
     ),
     "glu": (0, -1),
@@ -22,8 +22,8 @@ ALONG: dict[str, tuple[int, int | None]] = {
     "vecdot": (1, -1),
 }
 # What these give has no row for each sample where they go along the samples.
-REDUCING = frozenset("glu narrow select unflatten vecdot".split())
+REDUCING = frozenset("glu narrow select unflatten unfold vecdot".split())
 # Of these, what is left may have as many rows as one of several tensors that were joined.
-REARRANGING = frozenset("glu unflatten".split())
+REARRANGING = frozenset("glu unflatten unfold".split())
 # What these give is as large as their index.
 PICKING = frozenset("gather index_select take_along_axis take_along_dim".split())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.records import replace
+from ddpify.records import record, replace
 from ddpify.understanding.forms import NumberKind
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
@@ -153,6 +153,13 @@ def known(held: Value, ndim: int) -> Value:
     return value(*atoms)
 
 
+@record
+class AtLeast:
+    """A dimension, or several, of which no more is known than that it is none before ``least``."""
+
+    least: int = 0
+
+
 def place(dim: object, ndim: int) -> object:
     """A dimension counted from the front; as it is where that is not known."""
     if isinstance(dim, int) and not isinstance(dim, bool) and dim < 0 and ndim:
@@ -161,12 +168,16 @@ def place(dim: object, ndim: int) -> object:
 
 
 def may_be_of_rows(data: Data, dims: Iterable[object]) -> bool:
-    """Whether one of these, counted from the end of a number that is not known, may be the rows'.
+    """Whether one of these may be the rows': a number that is not known, or counted from the end.
 
     The last one is only where there may be a single number for each sample.
     """
     last = -1 if data.one_each else -2
-    return not data.ndim and any(isinstance(dim, int) and dim <= last for dim in dims)
+    return any(
+        dim.least <= data.dim if isinstance(dim, AtLeast) else not data.ndim and dim <= last
+        for dim in dims
+        if isinstance(dim, (int, AtLeast))
+    )
 
 
 def may_leave_one_each(data: Data, dropped: int) -> bool:
@@ -274,5 +285,14 @@ def named_dimensions(
             items = list(atom.attributes.values())
         elif isinstance(atom, Const) and isinstance(atom.value, (bool, type(None))):
             items = ()  # as in torch.std(x, True), which is told no dimension
-        found.append(tuple(item.constant() for item in items))
+        found.append(tuple(map(_dimension, items)))
     return found or [(...,)]
+
+
+def _dimension(item: Value) -> object:
+    """The dimension that a number is, as far as that is known."""
+    constant = item.constant()
+    numbers = list(item.of(Number))
+    if constant is not ... or not numbers:
+        return constant
+    return AtLeast(min(number.least or 0 for number in numbers))

@@ -202,11 +202,13 @@ class Number(Atom):
     ``setting`` is the option of the command line that it is: the object that holds them, its name.
     ``loaded`` is the expression that took it out of a file, which may hold any object. ``ndim`` is
     the number of dimensions of the tensor that it is, 0 for a number; None where it is not known.
+    ``least``: a whole number of a range that begins there, or such numbers; None for others.
     """
 
     setting: tuple[Instance, str] | None = None
     loaded: cst.CSTNode | None = None
     ndim: int | None = None
+    least: int | None = None
 
 
 REPLICATED = Value((Number(),))
