@@ -84,7 +84,18 @@ def _split(plan: Plan) -> dict[Site, int]:
     """The places where batches are split, and the dimension of their rows there."""
     kept = plan.choices.replicated | plan.facts.by_hand.split_before.keys()
     places = plan.choices.batches.items()
-    return {plan.site(node): dim for node, dim in places if node not in kept}
+    return {
+        plan.site(node): dim
+        for node, dim in places
+        if node not in kept and not stays_whole(plan, node)
+    }
+
+
+def stays_whole(plan: Plan, node: cst.CSTNode) -> bool:
+    """Whether a batch would be gathered where it is made: then no rank takes its rows of it."""
+    reduction = plan.reductions.get(node)
+    gathered = reduction is not None and reduction.how == "gather"
+    return gathered and node in plan.choices.batches
 
 
 def _extra(dim: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 import libcst as cst
+from ddpify.codemods.data.batch_splits import stays_whole
 from ddpify.codemods.data.global_sizes import global_count, global_shape
 from ddpify.codemods.random.shared_draws import is_gathered
 from ddpify.codemods.synchronisation.hoisted_gathers import Known, is_named_before
@@ -40,7 +41,7 @@ def edit(plan: Plan, edits: Edits) -> None:
     _squeezes(plan, edits)  # what a reduction gets
     named: Known = {}
     for reduction in plan.reductions.values():
-        if is_gathered(plan, reduction.node):
+        if is_gathered(plan, reduction.node) or stays_whole(plan, reduction.node):
             continue  # what makes the whole batch's rows keeps them all
         site = plan.site(reduction.node)
         rule = _rule(reduction)

@@ -9,6 +9,12 @@ from benchmarks.soundness.trying import Trial
 from tests.soundness.known_forms import of_unknown_dimensions, script
 
 IN_LOOP = [
+    "z = torch.empty(len(out), 8)\nz[:, :4], z[:, 4:] = out, out.mean(0)\n"
+    "z[labels == 1] = z.detach().amax(0)\nloss = loss + z.pow(2).mean()",
+    "for d in range(2):\n    loss = loss + out.std(d, unbiased=False).sum()\n"
+    "dims = list(range(1, out.dim()))\nloss = loss + (out - targets).pow(2).mean(dims).mean()",
+    "d = epoch % 2\nz = torch.stack([out, targets], d).mean(1) * out.unsqueeze(d).amax()\n"
+    "loss = loss + z.std(0, unbiased=False).mean() + out.unfold(0, 1, 2).sum()",
     "r = torch.einsum('bi,bi->', out, targets)\nloss = F.mse_loss(out + 0.1 * r, targets)",
     "r = out.sum(0).sum(0)\nloss = F.mse_loss(out + 0.1 * r, targets)",
     "r = torch.maximum(out, out[0])\nq = torch.where(out > 0, out, out[-1])\n"
@@ -138,6 +144,7 @@ BESIDE_ALL = [
     "o = out.cumsum(0)\nloss = F.mse_loss(torch.stack([o[i] * i for i in range(len(o))]), targets)",
 ]
 VIEWED_IN_FORWARD = [
+    "z = h.clone()\nz[:, 2:] = h[:, 2:].mean(0)\nh = z\nfor d in range(2):\n    h = h.cumsum(d)",
     "z = F.pad(nn.Upsample(scale_factor=2)(h.view(len(h), 1, 2, 2)), [1, 1, 0, 0])\n"
     "h = h + z.flatten(1)[:, :4]",
     "h = h.t().contiguous().view(h.size(0), h.size(1))",
@@ -320,6 +327,16 @@ FORMS = [
     ("by hand", "r = torch.cat([out, targets[:1]])"),
     ("by hand", "r = out - targets[:1]"),
     ("by hand", "r = torch.cat([out, targets.flip(0)])"),
+    (
+        "by hand",
+        "a, m = order[i : i + 1], torch.from_numpy(out.detach().numpy().max(0))\n"
+        "r = out - m - features[a] - features[order[i]]",
+    ),
+    (
+        "by hand",
+        "r = nn.CosineSimilarity(dim=0)(out, targets)\n"
+        "r = r + F.cosine_embedding_loss(out, targets, (targets[:, 0] > 0) * 2 - 1)",
+    ),
 ]
 
 
@@ -330,6 +347,7 @@ def test_all_ranks_together_do_what_one_process_does(trial: Trial, place: str, l
 
 
 OF_UNKNOWN_DIMENSIONS = [
+    "h = h + h.mean(tuple(range(h.dim() - 1))) + h.sum(-1).unsqueeze(-2).amax(0).sum()",
     "n = h.shape[-2]\nh = h / n**0.5 + h.size(-2) + torch.ones(h.shape[-2:]).sum()",
     "h = h.reshape(-1, h.shape[-2], h.shape[-1]).softmax(1).view(h.shape)",
     "w = labels.to(h)\nh = h + (w.softmax(-1) * w.flip(-1)).sum() + w.size(-1)",

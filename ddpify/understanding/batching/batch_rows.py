@@ -11,8 +11,10 @@ from ddpify.records import replace
 from ddpify.understanding.batching.handmade_batches import (
     DIMENSIONS,
     Operand,
+    are_of_one_sample,
     possible_batch,
     replicated_tensors,
+    single_sample,
 )
 from ddpify.understanding.shapes import bounds, dimensions, transpositions
 from ddpify.understanding.values import (
@@ -124,8 +126,8 @@ def _rows(
 ) -> Value:
     if isinstance(part, cst.Slice) and part.lower is part.upper is part.step is None:
         return value(moved(atom, dim))
-    if _takes_one(part):
-        return value(Number(), ReplicatedTensor(dim, dim, mixed=True))  # a batch of one sample
+    if _takes_one(part) or (index is not None and are_of_one_sample(index)):
+        return single_sample(dim)
     kept = ReplicatedTensor(dim, dim, last=atom.last and isinstance(part, cst.Slice))
     several = index is None or _listed(part) or bool(replicated_tensors(index))
     if several or any(isinstance(a, Data) for a in index.atoms):  # type: ignore[union-attr]

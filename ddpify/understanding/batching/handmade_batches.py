@@ -85,7 +85,8 @@ def without(made: Value, single: frozenset[int], ndim: int) -> Value:
     kept = (
         a
         for a in made.atoms
-        if not (isinstance(a, ReplicatedTensor) and a.dim == 0 and 0 in single)
+        if not isinstance(a, ReplicatedTensor)
+        or not ((a.dim == 0 and 0 in single) or 0 < ndim <= a.dim)
     )
     return value(
         *(_of_size(a, single, ndim) if isinstance(a, ReplicatedTensor) else a for a in kept)
@@ -112,7 +113,20 @@ def sliced(run: RunState, node: cst.Subscript) -> Value | None:
         moving = any(not isinstance(b, (cst.Integer, cst.UnaryOperation)) for b in bounds)
         return possible_batch() if moving else None
     index = run.seen(first.value) if isinstance(first, cst.Index) else UNKNOWN
+    if are_of_one_sample(index):
+        return single_sample()
     return possible_batch() if replicated_tensors(index) else None
+
+
+def single_sample(dim: int = 0) -> Value:
+    """What has the row of one sample, as ``x[i : i + 1]`` does: a batch of one, or no batch."""
+    return value(Number(), ReplicatedTensor(dim, dim, mixed=True))
+
+
+def are_of_one_sample(index: Value) -> bool:
+    """Whether positions were taken as ``order[i : i + 1]``: they take a single row."""
+    rows = [one for one in replicated_tensors(index) if one.dim == 0]
+    return bool(rows) and all(one.mixed for one in rows)
 
 
 def _looks_for_batches(run: RunState) -> bool:

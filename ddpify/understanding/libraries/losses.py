@@ -60,6 +60,10 @@ _MODULES = {
 
 _DEFAULTS = {"reduction": "mean", "ignore_index": -100, "weight": None}
 # Forms of rows that are those of one sample each.
+_OF_THREE = frozenset(
+    "cosine_embedding_loss gaussian_nll_loss margin_ranking_loss triplet_margin_loss"
+    " triplet_margin_with_distance_loss".split()
+)
 _A_ROW_EACH = (Layout.TENSOR, *SEVERAL_TENSORS, Layout.YIELDED)
 
 
@@ -95,6 +99,8 @@ def call(run: RunState, loss: LossCall) -> Value:
     shown = loss.shown()
     _take_numbers(run, loss)
     handmade_batches.meet(run, shown[:2], surely=True, unseen=loss.name == "ctc_loss")
+    if loss.name in _OF_THREE:  # the third may be one number for all samples
+        handmade_batches.meet(run, shown[:3])
     data = [d for one in (*loss.args, *loss.kwargs.values()) for d in one.data]
     shards = [d for d in data if d.placement in (Placement.SHARD, Placement.ROWS)]
     for rows, targets in combinations(shards[:2], 2):

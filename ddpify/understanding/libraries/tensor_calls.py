@@ -378,6 +378,8 @@ def _on_batches(
     """What a tensor function makes of batches that the script makes by hand, if it gets any."""
     short, operands = name.rsplit(".", 1)[-1], argument_pairs(node, args, kwargs)
     made = handmade_batches.made(run, short)
+    if short in _CONVERTING and operands and _are_known(operands[0][1]):
+        return None
     if made is not None and single_rows.number(run, node, name, args, kwargs):
         return REPLICATED
     if made is not None:
@@ -393,6 +395,13 @@ def _on_batches(
     if short in batch_rows.PRODUCTS:
         return batch_rows.product(run, operands)
     return tensors.on_batches(run, short, operands, [held for _, held in operands[1:]], kwargs)
+
+
+def _are_known(given: Value) -> bool:
+    """Whether this surely is what ranks hold of a batch that is split, and no other batch."""
+    parts = [item for one in given.of(Tup) for item in one.items]
+    known = all(isinstance(atom, (Data, Tup)) for atom in given.atoms)
+    return bool(given) and known and all(map(_are_known, parts))
 
 
 def _as_before(made: Value, operands: Operands) -> Value:
