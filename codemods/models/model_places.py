@@ -39,6 +39,14 @@ def is_listed(module: ModuleFile, model: Instance, node: cst.BaseExpression) -> 
     return (returned or isinstance(display, cst.List)) and _is_made_in(model, node)
 
 
+def is_name_of(plan: Plan, model: Instance, site: Site, name: str) -> bool:
+    """Whether a name stands for a model itself around a place, and not for its parameters, say."""
+    scope = site.module.function(site.node) or site.module.parsed.tree
+    parts = (part for part in walk(scope) if isinstance(part, (cst.Name, cst.Attribute)))
+    named = (plan.facts.values.get(part) for part in parts if code_of(part) == name)
+    return any(model in held.atoms for held in named if held is not None)
+
+
 def _is_made_in(model: Instance, node: cst.BaseExpression) -> bool:
     return any(part is model.site for part in (node, *walk(node)))
 

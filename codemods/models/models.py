@@ -8,7 +8,13 @@ import libcst as cst
 from ddpify.codemods.devices import data_parallel
 from ddpify.codemods.models import model_helpers, unowned_parameters, untrained_models
 from ddpify.codemods.models.model_names import name_of_model
-from ddpify.codemods.models.model_places import conditional, handed_over, is_listed, stands_alone
+from ddpify.codemods.models.model_places import (
+    conditional,
+    handed_over,
+    is_listed,
+    is_name_of,
+    stands_alone,
+)
 from ddpify.codemods.models.trained_models import trained_models, whole_models
 
 from ddpify.planning.bindings import bindings
@@ -74,6 +80,8 @@ def _last_shaping(plan: Plan, model: Instance) -> Event | None:
             continue  # a layer that is frozen from some epoch on, say: the wrapper goes by that
         if event.kind == "change" and event is not shaping[0] and _is_set_from_inside(event.site):
             continue  # by a function that has no name of its own for the model
+        if event.kind == "change" and not _has_the_model(plan, model, event.site):
+            continue  # in a list of its parameters: the wrapper goes by that, too
         # What a helper does that is called in a loop it may do to other models, again and again.
         if kept is event or (kept is not None and not _is_repeated(kept.site)):
             return kept
@@ -101,6 +109,11 @@ def _is_set_from_inside(site: Site) -> bool:
         return False
     own = site.module.parsed.scopes.local[function]
     return "." not in name and name not in own
+
+
+def _has_the_model(plan: Plan, model: Instance, site: Site) -> bool:
+    name = name_of_model(site.node, site.module)
+    return name is None or is_name_of(plan, model, site, name)
 
 
 def _made_ready(site: Site) -> tuple[str | None, cst.CSTNode]:
@@ -155,6 +168,8 @@ def _wrap_at(
         _wrap_where_bound(plan, edits, model, extra, text)
         return
     statement, name = _after(module, event)
+    if not is_name_of(plan, model, event.site, name):
+        raise _without_a_name(event.site)
     edits.rebind(statement, name, function, extra)
     _say(plan, edits, Site(statement, module), f"{name} {text}", model)
 
@@ -313,7 +328,10 @@ def _after(module: ModuleFile, event: Event) -> tuple[cst.CSTNode, str]:
     handed_on = event.kind == "make" and not isinstance(part, cst.Assign)  # as in return Net(3), 1
     name = None if handed_on else name_of_model(node, module)
     if name is None:
-        raise Refusal(
-            module, node, "the model has no name here to wrap it by", "bind the model to a name"
-        )
+        raise _without_a_name(event.site)
     return _last_before_use(module, statement, name), name
+
+
+def _without_a_name(site: Site) -> Refusal:
+    text = "the model has no name here to wrap it by"
+    return Refusal(site.module, site.node, text, "bind the model to a name")

@@ -288,3 +288,15 @@ def test_one_of_several_results_is_a_model_if_its_parameters_are_asked_for(
     head = "import maker\n" + HEAD.replace("brain = nn.Linear(4, 3)", f"{made}\nbrain.to('cuda')")
     lines = added(tmp_path, head + STEP)
     assert [line for line in lines if "dd.wrap" in line] == ["brain = dd.wrap(brain)"]
+
+
+def test_a_list_of_parameters_is_not_the_model(tmp_path: Path) -> None:
+    """What is done to parameters in a list says nothing of where the model has its name."""
+    listed = "parts = [one for _, one in brain.named_parameters()]\n"
+    text = (
+        HEAD
+        + listed
+        + STEP.replace("for a", "for one in parts:\n    one.requires_grad = True\nfor a")
+    )
+    lines = added(tmp_path, text)
+    assert "brain = dd.wrap(nn.Linear(4, 3))" in lines
