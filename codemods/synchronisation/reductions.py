@@ -124,7 +124,8 @@ def _function(plan: Plan, reduction: Reduction) -> str:
     """
     got = plan.facts.reductions.reduced.get(reduction.node, ())
     if reduction.how == "gather" and any(data.ragged for data in got):
-        if any(plan.facts.loading.numbered & data.loaders for data in got):
+        loading = plan.facts.loading  # in a batch that every rank puts together, numbers hold
+        if any((loading.numbered - set(loading.mixed)) & data.loaders for data in got):
             site = plan.site(reduction.node)
             message = (
                 "the collate function numbers the samples, and these rows of all ranks are read"

@@ -266,9 +266,15 @@ def _dimension(made: Value) -> int | str | None:
         return None
     if all(_is_of_each_sample(leaf) for leaf in leaves):
         return 0 if leaves else _UNKNOWN
-    dims = {leaf.dim for leaf in leaves if isinstance(leaf, Data) and is_rows(leaf)}
-    slices = all(is_rows(leaf) and not leaf.ragged and not leaf.opaque for leaf in leaves)
-    return dims.pop() if len(dims) == 1 and slices else _UNKNOWN
+    dims = {_dimension_of(leaf) for leaf in leaves}
+    return dims.pop() if len(dims) == 1 else _UNKNOWN
+
+
+def _dimension_of(leaf: Atom) -> int | str:
+    """Along which dimension one of the things that a part of a batch may be has its rows."""
+    if _is_of_each_sample(leaf):
+        return 0
+    return leaf.dim if is_rows(leaf) and not leaf.ragged and not leaf.opaque else _UNKNOWN
 
 
 def _is_replicated(leaf: Atom) -> bool:

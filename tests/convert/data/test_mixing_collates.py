@@ -117,3 +117,70 @@ def test_where_the_rows_lie_must_be_known(tmp_path: Path) -> None:
     collate = f"{STACKED}    return unseen(x - x.mean(0)), y"
     with pytest.raises(DdpifyError, match="the sample dimension of those is unknown"):
         _converted(tmp_path, collate, TAKEN)
+
+
+PADDED = """\
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+torch.set_default_dtype(torch.float64)
+
+
+class Boxes(Dataset):
+    def __len__(self):
+        return 11
+
+    def __getitem__(self, i):
+        torch.manual_seed(i)
+        return {"img": torch.randn(3 + i % 3, 4), "boxes": torch.randn(1 + i % 3, 2), "scale": i}
+
+
+def collate(data):
+    most = np.array([len(one["img"]) for one in data]).max()
+    images = torch.zeros(len(data), most, 4)
+    boxes = torch.ones(len(data), max(len(one["boxes"]) for one in data), 2) * -9
+    for i, one in enumerate(data):
+        images[i, : len(one["img"])] = one["img"]
+        boxes[i, : len(one["boxes"])] = one["boxes"]
+    return {"img": images, "boxes": boxes, "scale": [one["scale"] for one in data]}
+
+
+class Notes:
+    def __init__(self):
+        self.seen = []
+
+    def last(self):
+        return self.rule(self.seen[-1]) if self.seen else 0.0
+
+
+torch.manual_seed(0)
+loader = DataLoader(Boxes(), batch_size=4, collate_fn=collate, shuffle=True)
+net = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+notes = Notes()
+notes.rule = abs
+for epoch in range(2):
+    print(notes.last())
+    notes.rule = round
+    for batch in loader:
+        optimizer.zero_grad()
+        boxes = batch["boxes"]
+        kept = boxes[boxes[..., 0] != -9]
+        loss = (net(batch["img"]).mean(1) - boxes.amax(1)).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        print(f"{loss.item():.6f}", batch["img"].shape, kept.sort(0)[0][:3].sum())
+        notes.seen.append(loss.item())
+"""
+
+
+def test_padded_boxes_of_a_script_that_is_gone_over_again(
+    tmp_path: Path, runs: TrainingRuns
+) -> None:
+    """Where a batch was understood before, it is the same batch; its numbers are those of all."""
+    script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
+    script.write_text(PADDED)
+    converted.write_bytes(convert_file(script).data)
+    assert_trains_the_same(runs, script, converted)
