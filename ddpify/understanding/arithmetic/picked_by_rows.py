@@ -67,6 +67,8 @@ def rows_by_index(run: RunState, node: cst.Subscript) -> Value | None:
     if of_all is not None:
         return value(of_all)
     if counted and not shards:
+        if _is_what_is_left(run, node):
+            return REPLICATED
         _note_slice(run, node)
     shards += counted
     if not shards:
@@ -95,6 +97,17 @@ def all_found(run: RunState, indices_: list[cst.BaseExpression]) -> bool:
     for index, data in found if not run.frames_forward() else ():
         run.demand(index, value(data), uses.ROWS_OF_ALL)
     return bool(found) and not run.frames_forward()
+
+
+def _is_what_is_left(run: RunState, node: cst.Subscript) -> bool:
+    """Whether ``queue[len(x):]`` leaves out as many rows, of what all ranks hold, as all have."""
+    part_ = node.slice[0].slice
+    if run.frames_forward() or run.collating or not run.module.editable:
+        return False
+    if not isinstance(part_, cst.Slice) or part_.upper is not None or len(node.slice) > 1:
+        return False
+    bounds.count_sizes(run, bounds.counted_in(run, part_))
+    return bounds.is_counted(run, part_.lower)
 
 
 def _note_slice(run: RunState, node: cst.Subscript) -> None:

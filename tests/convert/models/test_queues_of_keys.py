@@ -1,4 +1,4 @@
-"""Queues of keys with a column for each sample, as MoCo's, that a forward fills."""
+"""Queues of keys, as MoCo's, that a forward or a training loop fills."""
 
 from __future__ import annotations
 
@@ -65,5 +65,38 @@ for x, y in feed:
 def test_the_columns_of_all_ranks_are_kept(tmp_path: Path, runs: TrainingRuns, keys: str) -> None:
     script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
     script.write_text(TRAINING.replace("KEYS", keys))
+    converted.write_bytes(convert_file(script).data)
+    assert_trains_the_same(runs, script, converted)
+
+
+IN_THE_LOOP = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+torch.set_default_dtype(torch.float64)
+feed = DataLoader(TensorDataset(torch.randn(14, 6), torch.randn(14, 6)), batch_size=4)
+one, other = nn.Linear(6, 5), nn.Linear(6, 5).requires_grad_(False)
+rule = torch.optim.SGD(one.parameters(), lr=0.1)
+kept = F.normalize(torch.randn(12, 5), dim=1)
+for x, y in feed:
+    count = x.shape[0]
+    asked, key = F.normalize(one(x), dim=1), F.normalize(other(y), dim=1)
+    near = torch.bmm(asked.view(count, 1, 5), key.view(count, 5, 1)).view(count, 1)
+    scores = torch.cat((near, torch.mm(asked, kept.t())), dim=1)
+    penalty = F.cross_entropy(scores, torch.zeros(count, dtype=torch.long))
+    rule.zero_grad()
+    penalty.backward()
+    rule.step()
+    kept = torch.cat((kept[count:], key), dim=0)
+    print(f"{penalty.item():.6f}", kept.sum())
+"""
+
+
+def test_what_a_queue_keeps_behind_a_batch(tmp_path: Path, runs: TrainingRuns) -> None:
+    script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
+    script.write_text(IN_THE_LOOP)
     converted.write_bytes(convert_file(script).data)
     assert_trains_the_same(runs, script, converted)
