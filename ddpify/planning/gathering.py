@@ -262,19 +262,28 @@ def _unseen_calls(plan: Plan, node: cst.CSTNode) -> Iterator[cst.Call]:
     if isinstance(node, cst.Call):
         yield node
         return
-    for part in walk(node):
-        held = plan.facts.values.get(part, UNKNOWN).data if part is not node else []
-        definition_sites = (
-            definition_site
-            for data in held
-            if data.opaque
-            for definition_site in data.definition_sites
-        )
-        yield from (
-            definition_site
-            for definition_site in definition_sites
-            if isinstance(definition_site, cst.Call)
-        )
+    todo, seen = [node], {node}
+    while todo:
+        one = todo.pop()
+        parts = [part for part in walk(one) if part is not one]
+        made = {site: None for part in parts for site in _opaque_sites(plan, part)}
+        terms = [part for part in parts if _is_unseen_term(plan, part)]
+        yield from (call for call in (*made, *terms) if isinstance(call, cst.Call))
+        todo += [site for site in made.keys() - seen if not isinstance(site, cst.Call)]
+        seen |= made.keys()
+
+
+def _opaque_sites(plan: Plan, part: cst.CSTNode) -> list[cst.BaseExpression]:
+    held = plan.facts.values.get(part, UNKNOWN).data
+    return [site for data in held if data.opaque for site in data.definition_sites]
+
+
+def _is_unseen_term(plan: Plan, part: cst.CSTNode) -> bool:
+    """Whether this is what unseen code gives, as a term of a sum or the like."""
+    if not isinstance(part, cst.Call) or _opaque_sites(plan, part):
+        return False
+    term = isinstance(plan.module_of(part).parents[part], (cst.BinaryOperation, cst.UnaryOperation))
+    return term and any(data.opaque for data in plan.facts.values.get(part, UNKNOWN).data)
 
 
 def _runs_a_model(plan: Plan, call: cst.Call) -> bool:
