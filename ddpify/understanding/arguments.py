@@ -11,14 +11,20 @@ from ddpify.understanding.frames import Frame
 from ddpify.understanding.values import Data, Value, deep_atoms
 
 Keywords = dict[str, Value]
-# The first parameter, besides the tensor, of what is read by the position of its arguments.
+# The first parameters, besides the tensor, of what is read by the position of its arguments.
 _FIRST = {
     "size": ("dim",),
     "squeeze": ("dim",),
     "unsqueeze": ("dim",),
     "expand_dims": ("axis",),
     "split": ("split_size", "split_size_or_sections", "indices_or_sections"),
+    "chunk": ("chunks",),
+    "flatten": ("start_dim", "end_dim"),
+    "transpose": ("dim0", "dim1"),
+    "permute": ("dims",),
+    "reshape": ("shape",),
 }
+_BEHIND = {"end_dim": "start_dim", "dim1": "dim0"}  # what is given by position comes before
 _TENSOR = ("input",)
 # What a layer takes first; ``input`` and a state where nothing is said.
 _OF_LAYERS = {
@@ -50,7 +56,8 @@ def by_position(
     """
     first = (*_TENSOR[: max(tensors - len(args), 0)], *_FIRST.get(name, ()))
     named = [one for one in first if one in kwargs]
-    if not named or len(args) > tensors or name not in _FIRST:
+    alone = any(_BEHIND.get(one, one) not in named for one in named)
+    if not named or alone or len(args) > tensors or name not in _FIRST:
         return args, kwargs
     others = {key: one for key, one in kwargs.items() if key not in named}
     return [*args, *(kwargs[one] for one in named)], others

@@ -43,8 +43,16 @@ def test_a_statistic_of_all_samples_is_that_of_all_ranks(
     assert any(wanted in one for one in lines)
 
 
-def test_others_stay(tmp_path: Path) -> None:
-    line = "self.scale = x.std(1, keepdim=True)"
+@pytest.mark.parametrize(
+    "line",
+    [
+        "self.scale = x.std(1, keepdim=True)",
+        "x = self.inner(F.pad(torch.flatten(x, start_dim=1), (0, 1)))",
+        "x = self.inner(F.pad(x.flatten(start_dim=1, end_dim=-1), (0, 1)))",
+        "x = torch.cat(x.chunk(chunks=3, dim=1), dim=1)",
+    ],
+)
+def test_others_stay(tmp_path: Path, line: str) -> None:
     lines = added(tmp_path, HEAD + MODEL.replace("LINE", line) + STEP)
     assert not any("dd.gather" in one for one in lines)
 
