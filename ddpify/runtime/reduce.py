@@ -394,7 +394,7 @@ def _gather_tensor(x: torch.Tensor, share: Share, stacked: bool) -> torch.Tensor
     blocks, each = (rows, 1) if stacked else (1, rows)
     parted = x.reshape(blocks, each * share.rows, *x.shape[1:])
     out: torch.Tensor = GatherRows.apply(parted, share.total, each)  # type: ignore[no-untyped-call]
-    return out.reshape(-1, *x.shape[1:])
+    return out.flatten(0, 1)
 
 
 def _all_rows(x: torch.Tensor, total: int, each: int) -> torch.Tensor:

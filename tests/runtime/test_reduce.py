@@ -146,6 +146,15 @@ def test_types_are_kept() -> None:
     )
 
 
+def _of_no_columns() -> list[int]:
+    x = _batch(5)
+    return list(dd.gather(x.new_zeros(len(x), 3, 0)).shape)
+
+
+def test_rows_without_elements_are_counted() -> None:
+    assert run(_of_no_columns, 2) == [[5, 3, 0]] * 2
+
+
 def _untouched() -> None:
     x = _batch(6)
     y, before = x.sum(), x.sum().item()
