@@ -147,6 +147,8 @@ BESIDE_ALL = [
 ]
 VIEWED_IN_FORWARD = [
     "z = h.clone()\nz[:, 2:] = h[:, 2:].mean(0)\nh = z\nfor d in range(2):\n    h = h.cumsum(d)",
+    "across = h.t()\nfor i, row in enumerate(self.table[:2]):\n"
+    "    h = h + torch.flip(across[i % 4, :], [0]).unsqueeze(1)",
     "g = h.view(len(h), 2, 2).transpose(dim0=1, dim1=2).reshape(shape=(len(h), 2, 2))\n"
     "h = h + torch.flatten(g, start_dim=1) + g.flatten(start_dim=1, end_dim=2)",
     "z = F.pad(nn.Upsample(scale_factor=2)(h.view(len(h), 1, 2, 2)), [1, 1, 0, 0])\n"

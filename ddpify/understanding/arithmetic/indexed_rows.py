@@ -36,6 +36,7 @@ from ddpify.understanding.values import (
     NO_ROWS,
     Data,
     Instance,
+    Number,
     Value,
     value,
 )
@@ -107,13 +108,26 @@ def indexed(run: RunState, node: cst.Subscript, atom: Data) -> Data:
             continue
         if dim == atom.dim:
             return _index_rows(run, node, atom, part_, kind, index)
-        if kind == "index" and (
-            isinstance(index.constant(), int) or loop_indices.is_counter(run, part_)
-        ):
+        one = _takes_one(run, part_, index) if kind == "index" else False
+        if one is None:
+            return _of_unknown_place(run, node, atom)
+        if one:
             atom = replace(atom, dim=atom.dim - 1, several=False)  # that dimension is gone
         else:
             dim += 1
     return _all_rows(run, node, atom)
+
+
+def _takes_one(run: RunState, part_: cst.BaseSlice, index: Value) -> bool | None:
+    """Whether an index is a number, which leaves no dimension; None where it may be a tensor."""
+    counts = loop_indices.is_counter(run, part_) or loop_indices.counts_each_row(run, part_)
+    if isinstance(index.constant(), int) or counts:
+        return True
+    numbers = [atom.ndim for atom in index.of(Number)]
+    if not numbers or len(numbers) < len(index.atoms):
+        return False if index.atoms else None
+    known = {ndim == 0 for ndim in numbers if ndim is not None}
+    return known.pop() if len(known) == 1 and None not in numbers else None
 
 
 def ask_for_others(run: RunState, node: cst.Subscript, tensors: Sequence[Data]) -> None:
