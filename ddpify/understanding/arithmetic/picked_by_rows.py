@@ -34,8 +34,15 @@ if TYPE_CHECKING:
 
 def replicated_item(run: RunState, node: cst.Subscript) -> Value:
     """An item of something replicated: sharded where the index is, as in ``weights[labels]``."""
+    count_places(run, node)
     by_rows = _by_gathered(run, node) or rows_by_index(run, node)
     return by_rows or handmade_batches.sliced(run, node) or REPLICATED
+
+
+def count_places(run: RunState, node: cst.Subscript) -> None:
+    """Let a place in what all ranks hold, such as half the number of rows, be that of all."""
+    bounds.count_sizes(run, indices_of(node))
+    bounds.count_parts(run, node)
 
 
 def _by_gathered(run: RunState, node: cst.Subscript) -> Value | None:

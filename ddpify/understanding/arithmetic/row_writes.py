@@ -29,7 +29,7 @@ _COMPUTING = (Rule.ELEMENTWISE, Rule.MIXING, Rule.COUPLING)
 _MAKING = frozenset(
     "arange copy cumprod cumsum empty empty_like eye flip full full_like new_empty new_full"
     " new_ones new_zeros normalize ones ones_like one_hot rand rand_like randn randn_like repeat"
-    " roll softmax log_softmax stack tile zeros zeros_like cat concat concatenate".split()
+    " roll softmax log_softmax stack tile zeros zeros_like cat concat concatenate tolist".split()
 )
 # What these give may show the elements of what they are given.
 PERHAPS_VIEWS = frozenset(
@@ -43,13 +43,13 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
     if run.collating:
         _write_together(run, target, owner)
         return
+    _write_whole(run, target, owner, new)
     rows = [data for data in owner.data if _has_rows(data)]
     indexed_rows.ask_for_others(run, target, rows)
     if rows and (not is_at_own_rows(run, target) or earlier_samples.is_written_of(run, target)):
         for data in rows:
             write_into_all(run, target, data)
     elif rows:
-        _write_whole(run, target, rows, new)
         _write_places(run, target, rows, new)
         run.demand(target, value(*new.positions), uses.A_ROW)
         for data in (one for one in new.data if one.placement is Placement.ROWS):
@@ -69,8 +69,11 @@ def _is_of_the_same_row(target: cst.Subscript, row: Data) -> bool:
     return row.taken_by <= at
 
 
-def _write_whole(run: RunState, target: cst.Subscript, rows: list[Data], new: Value) -> None:
+def _write_whole(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> None:
     """``z[:, 0] = x.mean()``: each row gets what is computed of all samples."""
+    rows = [data for data in owner.data if data.placement is Placement.SHARD]
+    if not rows:
+        return
     parts = [data for data in new.data if data.placement.partial]
     if isinstance(target.slice[0].slice, cst.Index):  # z[i] = x[i].mean(), of its own sample
         parts = [data for data in parts if not (_is_coupled(data) and data.definition_sites)]

@@ -152,7 +152,8 @@ def _of_no_rows(taken: _Taken) -> Value | None:
         return value(atom.placed(Placement.REPLICATE))
     single &= atom.placement.partial
     # Of numbers that count rows, some still do, however many of them there are.
-    sites = atom.definition_sites if atom.is_position else tensor_pairs.definition_sites(atom)
+    named = atom.is_position or atom.reduced
+    sites = atom.definition_sites if named else tensor_pairs.definition_sites(atom)
     kept = replace(atom, definition_sites=sites, ndim=0)
     dim = dimension_left(run, node, atom.dim) if rows else atom.dim
     return value(replace(kept, one_each=atom.one_each or single, dim=dim))

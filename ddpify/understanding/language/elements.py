@@ -185,6 +185,8 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
         # A layer, as good as its model; or a layer's parameter, of which the index takes rows.
         layer = container_layers.at(atom, key) if run.frames_forward() else None
         return layer or picked_by_rows.rows_of_weights(run, node) or value(atom)
+    if atom.type == "list" and _is_of_all(run, atom):
+        picked_by_rows.count_places(run, node)
     if atom.type == "list" and _is_replicated(run, atom):
         rows = picked_by_rows.rows_by_index(run, node)
         if rows is not None:
@@ -227,6 +229,13 @@ def _list_slice(run: RunState, node: cst.Subscript, listed: Instance) -> Value:
         else:
             run.of_some_samples.add(made)
     return value(made)
+
+
+def _is_of_all(run: RunState, listed: Instance) -> bool:
+    """Whether a list holds what was computed of all ranks' rows, or is older than the batch."""
+    held = [a for a in listed.elements.atoms if isinstance(a, Data)]
+    of_all = bool(held) and all(data.placement is Placement.REPLICATE for data in held)
+    return _is_replicated(run, listed) or (of_all and not run.frames_forward())
 
 
 def _is_replicated(run: RunState, listed: Instance) -> bool:

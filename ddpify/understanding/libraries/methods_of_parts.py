@@ -15,6 +15,7 @@ from ddpify.understanding.arithmetic import (
     one_tensor,
     pieces,
     replicated_rows,
+    row_writes,
     tensor_pairs,
     tensors,
     unsure_sizes,
@@ -53,6 +54,8 @@ _FACTS_OF_A_TENSOR = frozenset(
     "dim ndimension is_floating_point element_size stride get_device is_contiguous".split()
 )
 _LOOKING_THROUGH = ("index", "count")  # of a list that ``tolist()`` gives
+# Methods of a list that change how many items it has, or where these lie.
+_MOVING_ITEMS = frozenset("append clear extend insert pop remove reverse".split())
 _UNDER_EACH_OTHER = ("repeat", "tile", "repeat_interleave")
 _BY_SIZES = ("expand", "view", "reshape")
 
@@ -212,6 +215,17 @@ def _items(call: _Call) -> Value | None:
     return generator(call.run, call.node, pair if call.name == "items" else held)
 
 
+def _with_places_changed(call: _Call) -> Value | None:
+    """A list or an array of a rank's rows that is changed so that they lie at other places."""
+    run, node, atom = call.run, call.node, call.atom
+    sorts = call.name == "sort" and isinstance(run.module.parents.get(node), cst.Expr)  # in place
+    rows = atom.placement is Placement.SHARD and atom.form is Layout.TENSOR and not atom.opaque
+    if not rows or run.collating or not (sorts or call.name in _MOVING_ITEMS):
+        return None
+    row_writes.write_into_all(run, receiver_of(node), atom)
+    return REPLICATED
+
+
 def _looked_through(call: _Call) -> Value | None:
     """Something is looked for among rows: among those of all ranks."""
     rows = call.atom.placement is Placement.SHARD and not call.run.collating
@@ -290,6 +304,7 @@ _RULES = (
     _rounded,
     _moved,
     _items,
+    _with_places_changed,
     _copied_for_each_row,
     _looked_through,
     _split,
