@@ -434,7 +434,7 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
         Refusal: It does not, and the loaders that it comes from are trained on.
     """
     how = plan.reductions[node].how
-    if _is_reduced_twice(plan, node) or (how == "sum" and _is_summed_twice(plan, node)):
+    if _is_reduced_twice(plan, node) or (how != "gather" and _is_summed_twice(plan, node)):
         raise _twice(plan, node)
     if how == "gather" and _is_gathered_twice(plan, node):
         raise _twice(plan, node)

@@ -9,6 +9,12 @@ from benchmarks.soundness.trying import Trial
 from tests.soundness.known_forms import of_unknown_dimensions, script
 
 IN_LOOP = [
+    "loss = sum([F.mse_loss(out, targets), F.l1_loss(out, targets).sqrt(), out.norm()])",
+    "parts = [loss]\nparts += [(loss + 1).log()]\nloss = sum(parts) / len(parts)",
+    "total = 0\nfor one in (loss, (loss + 1).log()):\n    total += one\n"
+    "loss = total + torch.cat([loss[None], loss.exp()[None]]).sum()",
+    "s = labels.tolist()\ns.sort()\nk = s[len(s) // 2] + sorted(labels.tolist())[len(s) // 2]\n"
+    "z = out.clone()\nz.T[0] = out.mean()\nloss = loss + (z * k * targets).mean()\nprint(s)",
     "z = torch.empty(len(out), 8)\nz[:, :4], z[:, 4:] = out, out.mean(0)\n"
     "z[labels == 1] = z.detach().amax(0)\nloss = loss + z.pow(2).mean()",
     "for d in range(2):\n    loss = loss + out.std(d, unbiased=False).sum()\n"
@@ -372,6 +378,7 @@ def test_what_counts_from_the_end_may_mean_the_samples(
 
 
 REFUSED = [
+    ("loop", "loss = loss + sum([v.pow(2).mean() for v in (out, loss)])"),
     ("forward", "z = h.clone()\ntorch.mean(h.detach(), 0, out=z.detach()[0])\nh = z"),
     (
         "forward",

@@ -77,6 +77,9 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
     results: list[Value] = []
     for one in _parts(left[1]):
         for other in _parts(right[1]):
+            if not _is_local(one) and not _is_local(other):
+                results.append(_of_reduced(operator, one, other))
+                continue
             pair = _pair(run, node, operator, (left[0], one), (right[0], other), known=known)
             plain = [side for side, d in ((left, one), (right, other)) if d is None]
             ndim = _dimensions(run, operator, one, other, plain)
@@ -155,9 +158,29 @@ def _with_ndim(atom: Atom, ndim: int) -> Atom:
 
 
 def _parts(whole: Value) -> list[Data | None]:
-    """What ranks hold in part; else what has been reduced over them, if the value is such."""
+    """What ranks hold in part, and what has been reduced over them, if the value may be such."""
+    held = [a for a in whole.atoms if isinstance(a, Data)]
     parts: list[Data | None] = [*whole.data]
-    return parts or [next((a for a in whole.atoms if isinstance(a, Data)), None)]
+    if not parts:
+        return [held[0] if held else None]
+    return [*parts, *(a for a in held if is_loss_of_all(a))]
+
+
+def is_loss_of_all(data: Data) -> bool:
+    """Whether this is a mean or a sum that was reduced, whose gradient a second one would scale."""
+    return data.reduced and bool(data.definition_sites)
+
+
+def _is_local(one: Data | None) -> bool:
+    return one is not None and one.placement.local
+
+
+def _of_reduced(operator: str, left: Data | None, right: Data | None) -> Value:
+    """What an operator makes of what was reduced, where it may be a rank's part as well."""
+    held = next((one for one in (left, right) if one is not None and is_loss_of_all(one)), None)
+    if held is None:
+        return _plain(operator, value(left) if left else REPLICATED, REPLICATED)
+    return value(replace(held.placed(Placement.REPLICATE), definition_sites=held.definition_sites))
 
 
 def _plain(operator: str, left: Value, right: Value) -> Value:

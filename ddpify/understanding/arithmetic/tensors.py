@@ -277,9 +277,9 @@ def _of_each(call: _Call) -> Value:
     if coupled_ and len(call.data) > 1:
         return join(*coupled_)  # each element of the result is made of all operands
     first = call.operands[0][1]
-    if call.name in LINEAR and len(call.data) == len(first.data):
-        held = first.atoms
-        followed.append(value(*(a for a in held if isinstance(a, Data) and a.reduced)))
+    if len(call.data) == len(first.data):
+        held = [a for a in first.atoms if isinstance(a, Data) and a.reduced]
+        followed.append(value(*(a for a in held if call.name in LINEAR or a.definition_sites)))
     return join(*followed)
 
 

@@ -29,6 +29,7 @@ from ddpify.understanding.libraries import full_data_batches, instances, lookup_
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import tensor_sizes
+from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,
@@ -186,8 +187,23 @@ def _sum(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
             continue
         summed = atom.elements if isinstance(atom, Instance) else value(atom)
         held = [a for a in deep_atoms(summed) if isinstance(a, Data)]
+        if any(map(_is_of_all, held)) and len({a.placement for a in held}) > 1:
+            _sum_whole(run, _argument(node, 0), held)
         results += [value(_as_sum(a)) for a in held]
     return join(*results) if results else REPLICATED
+
+
+def _sum_whole(run: RunState, shown: cst.BaseExpression, held: list[Data]) -> None:
+    """Ask for all of what is added to something of all ranks: no part stays one beside that."""
+    listed = [(one, run.seen(one).data) for one in displayed(shown) or ()]
+    for one, parts in listed or [(shown, held)]:
+        run.demand(one, value(*(d for d in parts if d.placement.partial)), uses.ARITHMETIC)
+
+
+def _is_of_all(part: Data) -> bool:
+    """Whether this is computed of all ranks' rows, or will be, or meets a rank's own."""
+    rows = part.placement in (Placement.COUPLED, Placement.SHARD)
+    return rows or tensor_pairs.is_loss_of_all(part)
 
 
 def _added_tensors(several: Data) -> Data:
