@@ -173,7 +173,9 @@ def by_rule(
     So does one that no table lists, as far as anybody knows.
     """
     alone = data.dim == NO_ROWS or data.form is Layout.SAMPLES
-    if not alone and (_is_no_batch_of(name, data) or _is_among_last(name, data, rest)):
+    if not alone and (
+        _is_no_batch_of(name, data) or _is_among_last(run, name, operand, data, rest)
+    ):
         return coupled(run, node, operand, data)
     rule = rule_of(name)
     beside_weights = name == "cdist" and bool(rest) and not rest[0].data
@@ -223,15 +225,17 @@ def _is_no_batch_of(name: str, data: Data) -> bool:
     return wanted is not None and known and (data.dim > 0 or 0 < data.ndim < wanted)
 
 
-def _is_among_last(name: str, data: Data, rest: Sequence[Value]) -> bool:
+def _is_among_last(
+    run: RunState, name: str, operand: cst.BaseExpression, data: Data, rest: Sequence[Value]
+) -> bool:
     """Whether the rows lie along one of the last dimensions, on which a function works."""
     last = LAST_OF.get(name, 0)
     if name in LAST_TOLD and rest:
         last = dimensions.length(rest[0]) // LAST_TOLD[name]
     plain = data.form in (Layout.TENSOR, Layout.STATE) and not data.opaque
-    # Images are padded in two dimensions, and the samples of a matrix hardly: of an unknown number
-    # of dimensions the last are not taken for those of the samples there.
-    if plain and not data.ndim and (name in LAST_OF or name in LAST_TOLD) and name != "pad":
+    if plain and not data.ndim and (name in LAST_OF or name in LAST_TOLD):
+        if data.dim == 0 and dimensions.asked_for(run, operand) > last:
+            return False
         return dimensions.may_be_of_rows(data, range(-last, 0))
     return plain and data.ndim > 0 and data.dim >= data.ndim - last
 

@@ -267,6 +267,32 @@ def unpacked(run: RunState, shown: cst.BaseExpression) -> int:
     return 0
 
 
+def asked_for(run: RunState, shown: cst.BaseExpression) -> int:
+    """How many dimensions a name has at least: ``x.size(2)`` is asked for in its function."""
+    structure = run.module.structure
+    around = structure.function(shown) or structure.tree
+    code = code_of(shown)
+    asked = [_size_of(one, code) for one in structure.inside(around, cst.Call)]
+    asked += [_size_of(one, code) for one in structure.inside(around, cst.Subscript)]
+    return max(asked, default=0)
+
+
+def _size_of(node: cst.Call | cst.Subscript, code: str) -> int:
+    """Which size of a tensor this is, counted from 1; 0 where it is none."""
+    if isinstance(node, cst.Call):
+        sizes, given = node.func, [one.value for one in node.args]
+    else:
+        sizes = node.value.func if isinstance(node.value, cst.Call) else node.value
+        first = node.slice[0].slice
+        given = [first.value] if isinstance(first, cst.Index) else []
+    at = given[0] if len(given) == 1 else None
+    if not isinstance(sizes, cst.Attribute) or sizes.attr.value not in ("size", "shape"):
+        return 0
+    if not isinstance(at, cst.Integer) or code_of(sizes.value) != code:
+        return 0
+    return int(at.value) + 1
+
+
 def named_dimensions(
     rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> list[tuple[object, ...]]:
