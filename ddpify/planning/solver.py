@@ -434,7 +434,8 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
         Refusal: It does not, and the loaders that it comes from are trained on.
     """
     how = plan.reductions[node].how
-    if _is_reduced_twice(plan, node) or (how != "gather" and _is_summed_twice(plan, node)):
+    added = how == "sum" or (how == "mean" and not _has_no_gradient(node))
+    if _is_reduced_twice(plan, node) or (added and _is_summed_twice(plan, node)):
         raise _twice(plan, node)
     if how == "gather" and _is_gathered_twice(plan, node):
         raise _twice(plan, node)
@@ -445,6 +446,12 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
         if any(loader.site in plan.choices.trained for loader in data.loaders):
             raise unshared.refuse_reading(demand)
         demand_resolution.replicate(plan, demand)
+
+
+def _has_no_gradient(node: cst.CSTNode) -> bool:
+    """Whether this is ``loss.data`` or ``loss.detach()``: a mean of equal numbers is the same."""
+    read = node.func if isinstance(node, cst.Call) else node
+    return isinstance(read, cst.Attribute) and read.attr.value in ("data", "detach", "item")
 
 
 def _is_summed_twice(plan: Plan, node: cst.CSTNode) -> bool:
