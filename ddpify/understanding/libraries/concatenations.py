@@ -198,8 +198,8 @@ def _of_several_kinds(joining: _Joining) -> Value | None:
     kinds = {d.placement for d in inner}
     whole = [a for a in deep_atoms(joining.pieces) if isinstance(a, Number) or a in inner]
     beside = len(whole) > len(inner) and Placement.SUM in kinds
-    held = [a for a in deep_atoms(joining.pieces) if isinstance(a, Data)]
-    beside |= any(map(tensor_pairs.is_loss_of_all, held))
+    tensors = [a for a in deep_atoms(joining.pieces) if isinstance(a, Data)]
+    beside |= any(map(tensor_pairs.is_loss_of_all, tensors))
     if not all(kind.partial for kind in kinds) or (len(kinds) == 1 and not beside):
         return None
     shown = [(piece, held) for piece, held in joining.shown() if held.data]
