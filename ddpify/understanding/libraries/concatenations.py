@@ -171,8 +171,8 @@ def _along_unknown(joining: _Joining) -> Value | None:
     shown = joining.shown()
     if shown:
         return across_samples.coupled_operands(run, node, shown)
-    unknown = replace(rows, definition_sites=frozenset(), form=Layout.PACKED)
-    run.demand(node, value(unknown), uses.A_STATISTIC)
+    packed = replace(rows, definition_sites=frozenset(), form=Layout.PACKED)
+    run.demand(node, value(packed), uses.A_STATISTIC)
     return REPLICATED
 
 
