@@ -74,8 +74,8 @@ def rows_by_index(run: RunState, node: cst.Subscript) -> Value | None:
     if of_all is not None:
         return value(of_all)
     if counted and not shards:
-        if _is_what_is_left(run, node):
-            return REPLICATED
+        if _is_what_is_left(run, node):  # perhaps as many rows again as all ranks have
+            return value(replace(counted[0].placed(Placement.REPLICATE), form=Layout.GATHERED))
         _note_slice(run, node)
     shards += counted
     if not shards:

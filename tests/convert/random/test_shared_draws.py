@@ -251,7 +251,7 @@ def test_rows_that_were_drawn_once_for_all_batches(
 
 def test_the_rest_behind_as_many_rows_as_a_rank_has_is_refused(tmp_path: Path) -> None:
     text = script("noise = fixed[len(a):]", before="fixed = torch.randn(12, 4)\n")
-    with pytest.raises(Refusal, match="a slice as long as the batch"):
+    with pytest.raises(Refusal, match="whole batch on every rank"):
         convert_text(tmp_path, text)
 
 
