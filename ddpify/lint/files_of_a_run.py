@@ -124,8 +124,10 @@ def _wrong(
         covered = {group for one in frameworks_of(file.source.text) for group in one.covers}
         path = str(file.path.resolve())
         chosen = [rule for rule in rules if rule.group not in covered]
-        for one in findings_of(script.read_for(file), chosen, path, unfinished):
+        read = script.read_for(file)
+        for one in findings_of(read, chosen, path, unfinished):
             yield one.without_fix()
+        script.take_over(read)
 
 
 def _diagnostic(rule: Rule, script: Script, path: str, finding: Finding) -> Diagnostic:

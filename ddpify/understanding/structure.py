@@ -82,7 +82,16 @@ class Structure:
     def all(self, *types: type[cst.CSTNode]) -> list[Any]:
         """All nodes of these types, in source order."""
         found = [node for kind in types for node in self._by_type.get(kind, ())]
-        return sorted(found, key=self.order.__getitem__)
+        return sorted(found, key=self.order.__getitem__) if len(types) > 1 else found
+
+    @cached_property
+    def method_calls(self) -> dict[str, list[cst.Call]]:
+        """The calls ``x.name(...)`` by their names, in source order."""
+        found: dict[str, list[cst.Call]] = {}
+        for call in self.all(cst.Call):
+            if isinstance(call.func, cst.Attribute):
+                found.setdefault(call.func.attr.value, []).append(call)
+        return found
 
     @cached_property
     def generators(self) -> set[cst.CSTNode]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 
 _NAMES = re.compile(
@@ -37,13 +38,27 @@ _SEVERAL_NODES = re.compile(r"--nnodes[=\s]+[\"']?(?:1:[2-9]|[2-9]|1\d)")
 _LAUNCHERS = re.compile(r"torch\.distributed\.launch\b|torch\.distributed\.run\b|\btorchrun\b")
 
 
-def texts_around(script: Path) -> dict[Path, str]:
+class Texts(dict[Path, str]):
+    """Documents, requirements and shell scripts of a project, by their paths."""
+
+    @cached_property
+    def commands(self) -> list[tuple[str, str]]:
+        """The launchers in their commands, each with the whole command."""
+        return [
+            (launcher, command)
+            for text in self.values()
+            for command in re.sub(r"\\\r?\n", " ", text).splitlines()
+            for launcher in _LAUNCHERS.findall(command)
+        ]
+
+
+def texts_around(script: Path) -> Texts:
     """The documents, requirements and shell scripts of a project, by their paths.
 
     They are those in the script's folder and above it, up to the repository's root, and in folders
     there that are called so and have folders of their own.
     """
-    found: dict[Path, str] = {}
+    found = Texts()
     folder = script.resolve().parent
     for above in (folder, *folder.parents[: _LEVELS - 1]):
         found |= {path: _text(path) for path in _files(above)}
@@ -95,7 +110,7 @@ def is_for_old_torch(texts: Mapping[Path, str]) -> bool:
     return any(sign.search(text) for text in held for sign in signs)
 
 
-def is_passed_no_rank(script: Path, texts: Mapping[Path, str]) -> bool:
+def is_passed_no_rank(script: Path, texts: Texts) -> bool:
     """Whether commands start this script, and none with the launcher that passes it its rank.
 
     That is torch.distributed.launch without ``--use_env``.
@@ -107,12 +122,12 @@ def is_passed_no_rank(script: Path, texts: Mapping[Path, str]) -> bool:
     return passes == {False}
 
 
-def is_launched(scripts: Collection[Path], texts: Mapping[Path, str]) -> bool:
+def is_launched(scripts: Collection[Path], texts: Texts) -> bool:
     """Whether some command starts one of these with a launcher, which tells ranks their numbers."""
     return any(True for _ in _launches(scripts, texts))
 
 
-def is_kept_to_one_node(scripts: Collection[Path], texts: Mapping[Path, str]) -> bool:
+def is_kept_to_one_node(scripts: Collection[Path], texts: Texts) -> bool:
     """Whether commands start one of these with a launcher, or else another script of the project,
     and all of them on one node, as launchers do that are not told how many.
     """
@@ -127,17 +142,13 @@ def is_kept_to_one_node(scripts: Collection[Path], texts: Mapping[Path, str]) ->
     )
 
 
-def is_given_several_nodes(scripts: Collection[Path], texts: Mapping[Path, str]) -> bool:
+def is_given_several_nodes(scripts: Collection[Path], texts: Texts) -> bool:
     """Whether some command starts one of these with a launcher on two nodes or more."""
     return any(_SEVERAL_NODES.search(command) for _, command in _launches(scripts, texts))
 
 
-def _launches(scripts: Collection[Path], texts: Mapping[Path, str]) -> Iterator[tuple[str, str]]:
+def _launches(scripts: Collection[Path], texts: Texts) -> Iterator[tuple[str, str]]:
     """The launchers that commands start one of the scripts with, or any, and the commands."""
     stems = "|".join(re.escape(one.stem) for one in scripts) or r"[\w-]+"
     name = re.compile(rf"(?<![\w.-])(?:{stems})\.py\b|-m\s+(?:\w+\.)*(?:{stems})(?!\S)")
-    for text in texts.values():
-        for command in re.sub(r"\\\r?\n", " ", text).splitlines():
-            for launcher in _LAUNCHERS.findall(command):
-                if name.search(command):
-                    yield launcher, command
+    return ((launcher, command) for launcher, command in texts.commands if name.search(command))

@@ -9,7 +9,6 @@ import libcst as cst
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import Wrap
 from ddpify.understanding.libraries.object_kinds import is_model
-from ddpify.understanding.model_structure import layers
 from ddpify.understanding.operators.in_place import changes_values
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
@@ -26,7 +25,7 @@ _INIT = "torch.nn.init."
 def sets_parameters(script: Script, wraps: list[Wrap]) -> Iterator[cst.CSTNode]:
     """``p.data.mul_(2)``, ``p.data = x`` or ``nn.init.zeros_(p)`` of the models in wrappers."""
     owners = {wrap.wrapper for wrap in wraps}
-    owners |= {part for wrap in wraps for model in wrap.held for part in layers(model)}
+    owners |= {part for wrap in wraps for model in wrap.held for part in script.layers(model)}
     for call in script.structure.all(cst.Call):
         changed = _changed_by(script, call)
         if changed is not None and _are_of(script, changed, owners):

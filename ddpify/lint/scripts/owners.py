@@ -11,10 +11,11 @@ from ddpify.understanding.structure import Structure
 
 
 class Owners:
-    """The file of each node; few nodes are asked about, and most of those are the file's own."""
+    """The file of each node; few of all nodes are asked about, but these again and again."""
 
     def __init__(self, structures: dict[ModuleFile, Structure]) -> None:
         self._structures = structures  # that of the file itself first
+        self._known: dict[cst.CSTNode, ModuleFile | None] = {}
 
     @overload
     def get(self, node: cst.CSTNode) -> ModuleFile | None: ...
@@ -22,10 +23,10 @@ class Owners:
     def get(self, node: cst.CSTNode, default: ModuleFile) -> ModuleFile: ...
     def get(self, node: cst.CSTNode, default: ModuleFile | None = None) -> ModuleFile | None:
         """The file of a node, or the default for one that is in no file."""
-        for file, structure in self._structures.items():
-            if node in structure.order:
-                return file
-        return default
+        if node not in self._known:
+            holding = (file for file, one in self._structures.items() if node in one.order)
+            self._known[node] = next(holding, None)
+        return self._known[node] or default
 
     def __getitem__(self, node: cst.CSTNode) -> ModuleFile:
         file = self.get(node)

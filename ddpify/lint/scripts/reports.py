@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 
 import libcst as cst
 
@@ -11,7 +10,6 @@ from ddpify.lint.scripts.displays import displayed
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.set_by_rank import object_guards
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import called
 from ddpify.understanding.taint.scopes import parameters
 
@@ -45,22 +43,11 @@ class Reports:
         control = self.script.control
         if control.on_some_ranks(call) or object_guards(control, call):
             return True
-        if self._prints_on_some_ranks and "builtins.print" in self.script.names(call.func):
+        if self.script.replaces_print and "builtins.print" in self.script.names(call.func):
             return True
         functions = [one.node for one in called(self.script.facts, call)]
         shown = [inner for one in functions for inner in self._shown_in(one)]
         return bool(shown) and all(control.rank_guards(one) for one in shown)
-
-    @cached_property
-    def _prints_on_some_ranks(self) -> bool:
-        """``builtins.print = print``: another one, which asks who the process is."""
-        return any(
-            isinstance(target.target, cst.Attribute)
-            and code_of(target.target) in ("builtins.print", "__builtin__.print")
-            for structure in self.script.structures.values()
-            for one in structure.all(cst.Assign)
-            for target in one.targets
-        )
 
     def _shown_in(self, function: cst.FunctionDef | cst.Lambda) -> list[cst.Call]:
         """The reports in a function's body of what it was given, where it reduces nothing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from functools import cache, cached_property
+from typing import TypeVar, cast
 
 import libcst as cst
 
@@ -18,9 +19,12 @@ from ddpify.understanding.libraries.distributed import REDUCING
 from ddpify.understanding.model_structure import layers
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import dotted
 from ddpify.understanding.taint.call_graph import called, initialisers
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.values import Instance, Params
+
+Found = TypeVar("Found")
 
 # What is known of the file that is read, not of all files together.
 _OF_THE_FILE = ("structure", "works_on_parts", "parts", "steps")
@@ -40,15 +44,37 @@ class Script(Reading):
         made.source, made.module, made.positions = module.source, module, Positions(module)
         return made
 
+    def take_over(self, other: Script) -> None:
+        """Know of the run what was found out while another of its files was read."""
+        for name, found in other.__dict__.items():
+            if name not in _OF_THE_FILE:
+                self.__dict__.setdefault(name, found)
+
     def read_with(self, *, strict: bool) -> Script:
         """The same run, read strictly or not: strict reading reports what is possible, too."""
         if strict == self.strict:
             return self
+        other = self._read_otherwise
+        return other if other.module is self.module else other.read_for(self.module)
+
+    @cached_property
+    def _read_otherwise(self) -> Script:
+        """The same run, read strictly where this is not."""
         made = copy(self)
         made.__dict__.clear()
         made.__dict__.update({name: self.__dict__[name] for name in _OF_THE_RUN})
-        made.strict = strict
+        made.strict = not self.strict
         return made
+
+    def once(self, asked: Callable[[Script], Found]) -> Found:
+        """What a function says of the run, whichever of its files is read; asked once."""
+        if asked not in self._answers:
+            self._answers[asked] = asked(self)
+        return cast("Found", self._answers[asked])
+
+    @cached_property
+    def _answers(self) -> dict[Callable[[Script], object], object]:
+        return {}
 
     @cached_property
     def control(self) -> Control:
@@ -92,6 +118,16 @@ class Script(Reading):
                 found.setdefault(_content(text), []).append(text)
         return found
 
+    @cached_property
+    def replaces_print(self) -> bool:
+        """``builtins.print = print``: another one, which asks who the process is."""
+        return any(
+            dotted(target.target) in ("builtins.print", "__builtin__.print")
+            for structure in self.structures.values()
+            for one in structure.all(cst.Assign)
+            for target in one.targets
+        )
+
     def trains(self, node: cst.CSTNode) -> bool:
         """Whether a block reaches ``backward()``, where a graph is recorded."""
         return self._is_training(node)
@@ -115,6 +151,20 @@ class Script(Reading):
     def _may_train(self) -> Callable[[cst.CSTNode], bool]:
         """Whether a function reaches ``backward()`` in any way; found out once for each."""
         return cache(super().trains)
+
+    def collectives(self, node: cst.CSTNode) -> list[tuple[str, cst.Call]]:
+        """The collectives that a block runs, by name, also in the functions that it calls."""
+        return self._collectives_in(node)
+
+    @cached_property
+    def _collectives_in(self) -> Callable[[cst.CSTNode], list[tuple[str, cst.Call]]]:
+        """The same; found out once for each block."""
+        return cache(super().collectives)
+
+    @cached_property
+    def layers(self) -> Callable[[Instance], frozenset[Instance]]:
+        """A model and all modules that it holds; found out once for each model."""
+        return cache(lambda model: frozenset(layers(model)))
 
     @cached_property
     def events_of_parts(self) -> Callable[[Instance, str], list[cst.CSTNode]]:

@@ -33,7 +33,7 @@ from ddpify.understanding.requirements import declaring_file, minimum_torch
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import called, initialisers
-from ddpify.understanding.texts import scripts_beside, texts_around
+from ddpify.understanding.texts import Texts, scripts_beside, texts_around
 from ddpify.understanding.values import UNKNOWN, Instance, Value
 
 ALL_COLLECTIVES = COLLECTIVES | set(WRAPPERS) | runtime_names.COLLECTIVES
@@ -97,7 +97,7 @@ class Understood:
         return declared is not None and minimum_torch(declared) >= (major, minor)
 
     @cached_property
-    def texts(self) -> dict[Path, str]:
+    def texts(self) -> Texts:
         """The documents, requirements and shell scripts of the project, by their paths."""
         return texts_around(self.module.path)
 
@@ -164,9 +164,8 @@ class Understood:
         for file, structure in self.structures.items():
             if not everywhere and file is not self.module:
                 continue
-            for call in structure.all(cst.Call):
-                if isinstance(call.func, cst.Attribute) and call.func.attr.value in names:
-                    yield call
+            found = [call for name in names for call in structure.method_calls.get(name, ())]
+            yield from sorted(found, key=structure.order.__getitem__)
 
     # ------------------------------------------------------------------ models
     @cached_property

@@ -138,11 +138,8 @@ def _has_several_ranks_a_node(script: Script) -> bool:
 
 def _may_have_its_gpu_alone(script: Script) -> bool:
     """Whether a launcher of clusters starts the ranks, which can show each process one GPU."""
-    return any(
-        one.evaluated_value in _CLUSTERS
-        for structure in script.structures.values()
-        for one in structure.all(cst.SimpleString)
-    )
+    named = (one for name in _CLUSTERS for one in script.mentions.get(name, ()))
+    return any(isinstance(one, cst.SimpleString) for one in named)
 
 
 def _chosen(script: Script) -> Iterator[set[str]]:

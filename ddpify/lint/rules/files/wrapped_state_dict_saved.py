@@ -179,8 +179,7 @@ def _is_expected(script: Script) -> bool:
 
 def _prefixes(script: Script) -> Iterator[cst.SimpleString]:
     """The places of the text ``module.``."""
-    for structure in script.structures.values():
-        yield from (x for x in structure.all(cst.SimpleString) if x.evaluated_value == "module.")
+    return (x for x in script.mentions.get("module.", ()) if isinstance(x, cst.SimpleString))
 
 
 def _is_of_loading(script: Script, text: cst.SimpleString) -> bool:

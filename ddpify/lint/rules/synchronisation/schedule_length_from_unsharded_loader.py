@@ -80,19 +80,23 @@ def check(script: Script) -> Iterator[Finding]:
     """Schedules whose length counts all of the data."""
     if script.has_runtime:
         return  # it takes the steps of one process
-    lengths = WholeLengths(script)
     reported: set[cst.CSTNode] = set()
-    for place, told in _schedules(script):
-        for counted in lengths.within(told):
-            here = place is not None and script.owners.get(place.value) is script.module
-            at = place if here and place is not None else counted
-            if (here or script.owners.get(at) is script.module) and at not in reported:
-                reported.add(at)
-                yield Finding(
-                    at,
-                    f"{script.code(at, 40)} counts the steps of one process; with N ranks"
-                    " each makes an Nth of them",
-                )
+    for place, counted in script.once(_whole_lengths):
+        here = place is not None and script.owners.get(place.value) is script.module
+        at = place if here and place is not None else counted
+        if (here or script.owners.get(at) is script.module) and at not in reported:
+            reported.add(at)
+            yield Finding(
+                at,
+                f"{script.code(at, 40)} counts the steps of one process; with N ranks"
+                " each makes an Nth of them",
+            )
+
+
+def _whole_lengths(script: Script) -> list[tuple[cst.Arg | None, cst.BaseExpression]]:
+    """What counts all of the data in the length of a schedule, with the argument of its call."""
+    lengths = WholeLengths(script)
+    return [(at, one) for at, told in _schedules(script) for one in lengths.within(told)]
 
 
 def _schedules(script: Script) -> Iterator[tuple[cst.Arg | None, cst.BaseExpression]]:
