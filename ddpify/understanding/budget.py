@@ -37,11 +37,10 @@ class Exhausted(Exception):
     def __str__(self) -> str:
         node = self.function
         named = getattr(node, "name", None)  # a lambda has none
+        steps = min(self.budget.used, self.budget.most)
         name = f"{named.value}()" if named is not None else "a lambda"
         where = "the code outside of functions" if node is None else name
-        return (
-            f"the analysis was cut short after {self.budget.most:,} steps, most of them in {where}"
-        )
+        return f"the analysis was cut short after {steps:,} steps, most of them in {where}"
 
 
 class Budget:

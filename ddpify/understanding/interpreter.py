@@ -74,28 +74,38 @@ class Interpreter(RunState):
     """One run over a project; :attr:`facts` holds what it learned."""
 
     # ------------------------------------------------------------------ running
-    def run(self, *, to_the_end: bool = True) -> Facts:
-        """Interpret the entry, and code that nothing calls, until nothing comes out differently.
-
-        Without ``to_the_end``, what two passes have found is given where a third is cut short.
-        """
+    def run(self) -> Facts:
+        """Interpret the entry, and code that nothing calls, until nothing comes out differently."""
         for number in range(_PASSES):
             self.settling = number >= _FREE_PASSES
-            found = self.facts
-            try:
-                self.one_pass()
-            except Exhausted as error:
-                if to_the_end or number < _TELLING_PASSES:
-                    raise
-                error.passes = number
-                _locate(self.project, error)
-                self.facts, found.cut_short = found, error
+            if not self._ends_pass(number) or not self._is_outdated():
                 break
-            if not self._is_outdated():
-                break
+        self.facts.brief = self.merged
         self.facts.reductions.effective = self.effective
         opened_files.forget_read(self.facts)
         return self.facts
+
+    def _ends_pass(self, number: int) -> bool:
+        """Interpret all of it once more, after so many passes; whether that came to its end.
+
+        What two passes of a ``brief`` run have found is kept where a third is cut short, and none
+        is begun any more that might well be.
+        """
+        found = self.facts
+        told = number >= _TELLING_PASSES and self.brief
+        try:
+            if told and self.budget.used > self.budget.most // 3:
+                raise Exhausted(self.budget)
+            self.one_pass()
+        except Exhausted as error:
+            if not told:
+                raise
+            error.passes = number
+            _locate(self.project, error)
+            self.facts, found.cut_short = found, error
+            return False
+        self.merged |= self.ways.bounds.has_many(self.budget.used - self.begun)
+        return True
 
     def _is_outdated(self) -> bool:
         """Whether anything that this pass has read, or answered, would be something else now."""
@@ -114,6 +124,7 @@ class Interpreter(RunState):
         for known in (self.results, self.scopes, self.called, self.latest, self.defined):
             known.clear()
         self.ways.start_pass()
+        self.begun = self.budget.used
         self.current_loaders = frozenset()
         self.modes.answers.clear()
         self.criteria.clear()
@@ -364,19 +375,19 @@ def interpret(
     choices: Choices | None = None,
     *,
     follow: bool = True,
-    to_the_end: bool = True,
+    brief: bool = False,
 ) -> Facts:
     """The facts of a project under some choices; of each function alone without ``follow``.
 
-    Without ``to_the_end``, facts may be those of the passes before one that was cut short, and
-    say so (``cut_short``).
+    Those that are ``brief`` tell fewer calls of a function apart, and may be those of the passes
+    before one that was cut short, which they say (``cut_short``).
 
     Raises:
         Exhausted: It takes more steps than the project's budget has left.
         RecursionError: Its calls or expressions are nested too deeply.
     """
     try:
-        return Interpreter(project, choices, follow=follow).run(to_the_end=to_the_end)
+        return Interpreter(project, choices, follow=follow, brief=brief).run()
     except Exhausted as error:
         _locate(project, error)
         raise

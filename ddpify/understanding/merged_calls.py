@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 import libcst as cst
 
-from ddpify.records import replace
+from ddpify.records import record, replace
 from ddpify.understanding.values import (
     UNKNOWN,
     Atom,
@@ -28,9 +29,31 @@ from ddpify.understanding.values import (
     join,
 )
 
-_APART = 96  # shapes of the calls of one function, in a pass
-_APART_ON_ONE = 4  # of those on one object, where the function has more
 _GROWTHS = 8  # of an argument of calls that are taken together
+
+
+@record
+class Bounds:
+    """How many bodies a function has in a pass, before its calls are taken together.
+
+    ``apart``: shapes of its calls; ``apart_on_one``: of those on one object, where the function has
+    more. In a pass that has taken more than ``most_steps``, all further calls are taken together.
+    With ``once``, their body is interpreted once in a pass, with what the passes before have found
+    them to give.
+    """
+
+    apart: int
+    apart_on_one: int
+    most_steps: float = inf
+    once: bool = False
+
+    def has_many(self, steps: int) -> bool:
+        """Whether a pass of so many steps tells no more calls apart."""
+        return steps > self.most_steps
+
+
+EXACT = Bounds(96, 4)
+BRIEF = Bounds(96, 4, most_steps=40_000, once=True)
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -68,6 +91,7 @@ class MergedCalls:
 class Ways:
     """The ways in which functions are called: how many there were in a pass, and those together."""
 
+    bounds: Bounds = EXACT
     _of_functions: Counter[cst.CSTNode] = field(default_factory=Counter)
     _on_objects: Counter[tuple[cst.CSTNode, object]] = field(default_factory=Counter)
     _together: dict[object, MergedCalls] = field(default_factory=dict)
@@ -77,12 +101,14 @@ class Ways:
         self._of_functions.clear()
         self._on_objects.clear()
 
-    def is_apart(self, function: cst.CSTNode, receiver: object) -> bool:
-        """Whether one more call has a body of its own."""
+    def is_apart(self, function: cst.CSTNode, receiver: object, steps: int) -> bool:
+        """Whether one more call has a body of its own, after so many steps of this pass."""
+        if self.bounds.has_many(steps):
+            return False
         self._of_functions[function] += 1
         self._on_objects[function, receiver] += 1
-        few = self._of_functions[function] <= _APART
-        return few or self._on_objects[function, receiver] <= _APART_ON_ONE
+        few = self._of_functions[function] <= self.bounds.apart
+        return few or self._on_objects[function, receiver] <= self.bounds.apart_on_one
 
     def together(self, key: object, given: Sequence[Value]) -> tuple[MergedCalls, bool]:
         """The calls that share a key, with this one, and whether it gives more than the others."""

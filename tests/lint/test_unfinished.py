@@ -108,16 +108,19 @@ box.fourth = 1
 """What each pass learns a step further."""
 
 
-@pytest.mark.parametrize("complete", [1, 2, 3])
+@pytest.mark.parametrize(("most", "complete"), [(1, 1), (2, 2), (3, 2), (8, 3)])
 def test_what_complete_passes_have_found_is_told(
-    complete: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    most: int, complete: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the second on; before that, what calls do is left out."""
+    """From the second on; before that, what calls do is left out.
+
+    After the second, none is begun past a third of what all may take.
+    """
     entry = tmp_path / "train.py"
     entry.write_text(SETUPS["distributed"] + CHAIN + EPOCHS)
     project = Project(read_source(entry))
     interpret(project)
-    monkeypatch.setattr(budget, "MOST_STEPS", project.budget.used // 5 * complete + 5)
+    monkeypatch.setattr(budget, "MOST_STEPS", project.budget.used // 5 * most + 5)
     result = lint(Document(str(entry), entry.read_bytes()), Settings(root=tmp_path))
     messages = {one.code: one.message for one in result.found}
     told = f"the findings are those of {complete} complete passes over the code"

@@ -36,12 +36,12 @@ class Step:
         return self.code == _REFUSED
 
 
-def steps_of(project: Project, known: tuple[Facts, Choices]) -> Iterator[Step]:
+def steps_of(project: Project, known: tuple[Facts, Choices] | None) -> Iterator[Step]:
     """The points of a script that is not distributed, in all of its files.
 
     Args:
         project: The script, with files beside it that a conversion may change.
-        known: What interpreting it gave.
+        known: What interpreting it gave, where all of it is known.
 
     Raises:
         Exhausted: Deciding takes more steps than the project's budget has left.

@@ -202,7 +202,8 @@ class Script(Reading):
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """What convert would do with a script of one process, and what it would not convert."""
-        return tuple(steps_of(self.project, (self.facts, self.choices)))
+        known = None if self.facts.brief or self.facts.cut_short else (self.facts, self.choices)
+        return tuple(steps_of(self.project, known))
 
 
 def _content(text: cst.SimpleString) -> str:

@@ -81,7 +81,7 @@ class Understood:
         self.project = BoundedProject(source, folder, most_files)
         self.module = self.project.entry
         self.choices = Choices(stated=imports_runtime(source.text))
-        self.facts: Facts = interpret(self.project, self.choices, follow=follow, to_the_end=False)
+        self.facts: Facts = interpret(self.project, self.choices, follow=follow, brief=True)
         self.choices.trained |= self.facts.trained
         self.positions = Positions(self.module)
 

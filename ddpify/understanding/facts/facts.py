@@ -59,6 +59,8 @@ class Facts:
 
     # Why a further pass, which might have found something else, did not come to its end.
     cut_short: Exhausted | None = None
+    # Whether calls were taken together that other runs tell apart.
+    brief: bool = False
 
     @property
     def iterated_loaders(self) -> list[Instance]:

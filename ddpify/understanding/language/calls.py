@@ -280,9 +280,10 @@ def _result(run: RunState, call: _Call) -> Value:
         return run.results[key]
     if _is_too_deep(run, call):
         return UNKNOWN  # else what it gave in the pass before would grow in each pass
-    if key not in run.running and not run.ways.is_apart(call.function.node, call.receiver):
-        return _result_of_all(run, call)
-    return _of_body(run, call, key)
+    steps = run.budget.used - run.begun
+    if key in run.running or run.ways.is_apart(call.function.node, call.receiver, steps):
+        return _of_body(run, call, key)
+    return _result_of_all(run, call)
 
 
 def _of_body(run: RunState, call: _Call, key: object) -> Value:
@@ -310,9 +311,10 @@ def _result_of_all(run: RunState, call: _Call) -> Value:
     key = call.joint_key(run)
     given = [*call.args, *call.kwargs.values()]
     all_calls, grown = run.ways.together(key, given)
-    if key not in run.results or grown:
-        if grown and key in run.running:
-            run.reads_change = True  # the body in progress has begun with less
+    begun = key in run.running or (run.ways.bounds.once and key in run.results)
+    if grown and begun:
+        run.reads_change = True  # the body in progress, or that of this pass, has begun with less
+    if key not in run.results or (grown and not run.ways.bounds.once):
         number = len(call.args)
         named = dict(zip(call.kwargs, all_calls.given[number:], strict=True))
         call = call._replace(args=all_calls.given[:number], kwargs=named)

@@ -50,7 +50,7 @@ class Blocks(State):
         self.tried_writes = []
         self.tried = function or self.tried
         self.facts = self.facts.tried()
-        self.results, self.previous, self.ways = {}, {}, Ways()
+        self.results, self.previous, self.ways = {}, {}, Ways(self.ways.bounds)
         self.trials += 1
         try:
             yield self.facts

@@ -11,7 +11,7 @@ from ddpify.understanding.choices import Choices
 from ddpify.understanding.contexts import Context, Contexts
 from ddpify.understanding.facts import Facts, Site
 from ddpify.understanding.frames import Frame, Rounds
-from ddpify.understanding.merged_calls import Ways
+from ddpify.understanding.merged_calls import BRIEF, EXACT, Ways
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.run_state.code import Code
 from ddpify.understanding.training_modes import Modes
@@ -32,7 +32,12 @@ class State(Code):
     """What a run has come to: its frames, objects and facts."""
 
     def __init__(
-        self, project: Project, choices: Choices | None = None, *, follow: bool = True
+        self,
+        project: Project,
+        choices: Choices | None = None,
+        *,
+        follow: bool = True,
+        brief: bool = False,
     ) -> None:
         self.project = project
         self.budget = project.budget
@@ -50,7 +55,10 @@ class State(Code):
         self.previous: dict[object, Value] = {}
         self.recalled: set[object] = set()  # calls that took their previous result
         self.running: set[object] = set()
-        self.ways = Ways()
+        self.begun = 0  # how many steps there were before this pass
+        self.merged = False  # whether a pass took calls together to come to its end sooner
+        self.brief = brief  # so that what can be told soon is told, of large projects too
+        self.ways = Ways(BRIEF if brief else EXACT)
         self.frames: list[Frame] = []
         self.no_grad = 0
         self.modes = Modes()

@@ -11,6 +11,7 @@ from ddpify.source import read_source
 from ddpify.understanding import merged_calls
 from ddpify.understanding.interpreter import Interpreter
 from ddpify.understanding.project import Project
+from ddpify.understanding.run_state import state
 from tests.convert.examples import HEAD, STEP, added, convert_text
 
 SCALED = "def scaled(x, by):\n    print(x.sum().item())\n    return torch.relu(x) * by\n\n\n"
@@ -20,7 +21,7 @@ EITHER = "def scaled(x, by):\n    return x * by if by > 3 else 1.0\n\n\n"
 @pytest.fixture(autouse=True)
 def few_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if there were few: programs with more take longer to convert, and show no more."""
-    monkeypatch.setattr(merged_calls, "_APART", 8)
+    monkeypatch.setattr(state, "EXACT", merged_calls.Bounds(8, 4))
 
 
 def calls(number: int, of: str = "a") -> str:
