@@ -75,9 +75,7 @@ def _is_reached(
 ) -> bool:
     """Whether runs on several processes get to a node, whatever else their options say."""
     structure = control.script.structure_of(node)
-    if any(
-        isinstance(one, (cst.ExceptHandler, cst.ExceptStarHandler)) for one in structure.up(node)
-    ):
+    if any(isinstance(one, _HANDLERS) for one in structure.up(node)):
         return False
     if any(
         (code_of(one.test), one.positive) not in taken and _asks_unseen(control, one.test)

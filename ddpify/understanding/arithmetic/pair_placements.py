@@ -20,6 +20,7 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
+_LINEAR_IN = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 _PLACED = (Layout.TENSOR, Layout.STATE)  # forms of rows along the dimension that is noted
 
 
@@ -171,12 +172,7 @@ def _half_reduced(left: Data | None, right: Data | None) -> bool:
     if left is None or right is None:
         return False
     placements = {left.placement, right.placement}
-    return Placement.REPLICATE in placements and any(
-        p in (Placement.MEAN, Placement.SUM, Placement.WEIGHTED) for p in placements
-    )
-
-
-_LINEAR_IN = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
+    return Placement.REPLICATE in placements and not placements.isdisjoint(_LINEAR_IN)
 
 
 def _matmul(left: Data | None, right: Data | None) -> Placement | None:
@@ -194,8 +190,8 @@ def _matmul(left: Data | None, right: Data | None) -> Placement | None:
     if _is_summed(left, 0) and _is_summed(right, 1):
         return Placement.SUM
     if left.dim == 0 and right.dim == 0:
-        mixed_ = any(map(_may_be_summed, (left, right), (0, 1)))
-        return Placement.COUPLED if mixed_ else Placement.SHARD
+        summed = any(map(_may_be_summed, (left, right), (0, 1)))
+        return Placement.COUPLED if summed else Placement.SHARD
     # ``x.t() @ y`` adds up over the rows of both.
     matrices = {left.ndim, right.ndim} <= {0, 2}
     summed = left.dim == 1 and right.dim == 0 and matrices

@@ -250,5 +250,4 @@ def _batch_item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
         index = run.seen(first.value)
         if isinstance(index.constant(), int) or _is_key(index):
             return value(replace(atom, form=Layout.TENSOR))
-        return value(indexed_rows.indexed(run, node, atom))
     return value(indexed_rows.indexed(run, node, atom))

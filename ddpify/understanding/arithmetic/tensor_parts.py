@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ddpify.records import replace
 from ddpify.understanding.arithmetic import (
     sequences,
@@ -21,9 +19,6 @@ from ddpify.understanding.values import (
     Value,
     value,
 )
-
-if TYPE_CHECKING:
-    pass
 
 # What a tensor says of itself that is the same for a part of its rows.
 _ALIKE = frozenset(

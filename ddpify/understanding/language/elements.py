@@ -311,10 +311,6 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
     return value(atom) if isinstance(atom, Params) else REPLICATED
 
 
-def _above(run: RunState, node: cst.CSTNode) -> cst.CSTNode | None:
-    return run.module.parents.get(node)
-
-
 def unpacked(run: RunState, whole: Value, position: int, count: int) -> Value:
     """What the element at a position of ``a, b = whole`` gets."""
     fitting = [atom for atom in whole.atoms if _is_unpacked(atom, count)]

@@ -59,11 +59,11 @@ _MODULES = {
 }  # fmt: skip
 
 _DEFAULTS = {"reduction": "mean", "ignore_index": -100, "weight": None}
-# Forms of rows that are those of one sample each.
 _OF_THREE = frozenset(
     "cosine_embedding_loss gaussian_nll_loss margin_ranking_loss triplet_margin_loss"
     " triplet_margin_with_distance_loss".split()
 )
+# Forms of rows that are those of one sample each.
 _A_ROW_EACH = (Layout.TENSOR, *SEVERAL_TENSORS, Layout.YIELDED)
 
 
