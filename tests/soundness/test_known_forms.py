@@ -153,6 +153,7 @@ BESIDE_ALL = [
 ]
 VIEWED_IN_FORWARD = [
     "z = h.clone()\nz[:, 2:] = h[:, 2:].mean(0)\nh = z\nfor d in range(2):\n    h = h.cumsum(d)",
+    "m = torch.stack([h, h * 2])\nk = 0 if h.shape[1] > 3 else 1\nh = h + m[k, :].mean(0)",
     "across = h.t()\nfor i, row in enumerate(self.table[:2]):\n"
     "    h = h + torch.flip(across[i % 4, :], [0]).unsqueeze(1)",
     "g = h.view(len(h), 2, 2).transpose(dim0=1, dim1=2).reshape(shape=(len(h), 2, 2))\n"

@@ -34,9 +34,12 @@ from ddpify.understanding.shapes import bounds, dimensions
 from ddpify.understanding.syntax import indices_of
 from ddpify.understanding.values import (
     NO_ROWS,
+    Atom,
+    Const,
     Data,
     Instance,
     Number,
+    Tup,
     Value,
     value,
 )
@@ -123,11 +126,19 @@ def _takes_one(run: RunState, part_: cst.BaseSlice, index: Value) -> bool | None
     counts = loop_indices.is_counter(run, part_) or loop_indices.counts_each_row(run, part_)
     if isinstance(index.constant(), int) or counts:
         return True
-    numbers = [atom.ndim for atom in index.of(Number)]
-    if not numbers or len(numbers) < len(index.atoms):
-        return False if index.atoms else None
-    known = {ndim == 0 for ndim in numbers if ndim is not None}
-    return known.pop() if len(known) == 1 and None not in numbers else None
+    if any(isinstance(atom, (Tup, Instance)) for atom in index.atoms):
+        return False  # as of a list, or of what np.where() gives
+    known = {_is_number(atom) for atom in index.atoms}
+    return known.pop() if len(known) == 1 else None
+
+
+def _is_number(atom: Atom) -> bool | None:
+    """Whether something is one number; None where it may be a tensor with dimensions as well."""
+    if isinstance(atom, Const):
+        return isinstance(atom.value, int) and not isinstance(atom.value, bool)
+    if not isinstance(atom, Number):
+        return False
+    return None if atom.ndim is None else atom.ndim == 0
 
 
 def ask_for_others(run: RunState, node: cst.Subscript, tensors: Sequence[Data]) -> None:
