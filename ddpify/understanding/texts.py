@@ -27,14 +27,16 @@ _OLD_CUDA = re.compile(r"\bcudatoolkit\s*=|\bcudatoolkit\b(?=.*-c pytorch)")
 
 _OLD_LAUNCHER = "torch.distributed.launch"
 _USES_ENVIRONMENT = re.compile(r"--use[-_]env\b")
-_ONE_NODE = re.compile(r"--nnodes[=\s]+[\"']?1(?![\d:])")
-_NODES = re.compile(r"--nnodes\b|--node[-_]rank\b")
-_SLURM_NODES = re.compile(r"(?m)^#SBATCH\s+(?:--nodes[=\s]|-N)\s*(?!1\b)\S")
+_ONE_NODE = re.compile(r"--nnodes?[=\s]+[\"']?1(?![\d:])")
+_NODES = re.compile(r"--nnodes?\b|--node[-_]rank\b")
+_SLURM_NODES = re.compile(
+    r"(?m)(?:^#SBATCH|\b(?:srun|sbatch|salloc))\b.*?\s(?:--nodes[=\s]|-N)\s*(?!1(?![\d-]))\S"
+)
 _LOADS_INTO_WRAPPER = re.compile(
     r"(?m)^\s*(\w+)\s*=.*\b(?:DataParallel|DistributedDataParallel|DDP)\(.*\n(?:.*\n){0,2}?\s*\1\.load_state_dict"
 )
 _TAKES_OFF = re.compile(r"""(?:replace|removeprefix)\(\s*["']module\.["']""")
-_SEVERAL_NODES = re.compile(r"--nnodes[=\s]+[\"']?(?:1:[2-9]|[2-9]|1\d)")
+_SEVERAL_NODES = re.compile(r"--nnodes?[=\s]+[\"']?(?:1:[2-9]|[2-9]|1\d)")
 _LAUNCHERS = re.compile(r"torch\.distributed\.launch\b|torch\.distributed\.run\b|\btorchrun\b")
 
 
@@ -132,14 +134,12 @@ def is_kept_to_one_node(scripts: Collection[Path], texts: Texts) -> bool:
     and all of them on one node, as launchers do that are not told how many.
     """
     found = [*_launches(scripts, texts)] or [*_launches([], texts)]
-    return (
-        bool(found)
-        and not any(
-            _NODES.search(command) is not None and not _ONE_NODE.search(command)
-            for _, command in found
-        )
-        and not any(map(_SLURM_NODES.search, texts.values()))
-    )
+    lines = [command for _, command in found]
+    if any("$" in command for command in lines):  # its options may stand in a variable
+        lines += [line for text in texts.values() for line in text.splitlines()]
+    several = any(_NODES.search(line) and not _ONE_NODE.search(line) for line in lines)
+    on_slurm = any(map(_SLURM_NODES.search, texts.values()))
+    return bool(found) and not several and not on_slurm
 
 
 def is_given_several_nodes(scripts: Collection[Path], texts: Texts) -> bool:
