@@ -434,7 +434,7 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
         Refusal: It does not, and the loaders that it comes from are trained on.
     """
     how = plan.reductions[node].how
-    added = how == "sum" or (how == "mean" and not _has_no_gradient(node))
+    added = how == "sum" or (how == "mean" and not _has_no_gradient(plan, node))
     if _is_reduced_twice(plan, node) or (added and _is_summed_twice(plan, node)):
         raise _twice(plan, node)
     if how == "gather" and _is_gathered_twice(plan, node):
@@ -448,10 +448,14 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
         demand_resolution.replicate(plan, demand)
 
 
-def _has_no_gradient(node: cst.CSTNode) -> bool:
+def _has_no_gradient(plan: Plan, node: cst.CSTNode) -> bool:
     """Whether this is ``loss.data`` or ``loss.detach()``: a mean of equal numbers is the same."""
     read = node.func if isinstance(node, cst.Call) else node
-    return isinstance(read, cst.Attribute) and read.attr.value in ("data", "detach", "item")
+    if not isinstance(read, cst.Attribute) or read.attr.value not in ("data", "detach", "item"):
+        return False
+    held = plan.facts.values.get(read.value, UNKNOWN)
+    tensors = all(isinstance(one, Data) and not one.opaque for one in held.atoms)
+    return tensors and bool(held.atoms)  # and no object of the project with such a name
 
 
 def _is_summed_twice(plan: Plan, node: cst.CSTNode) -> bool:

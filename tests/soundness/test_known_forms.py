@@ -9,6 +9,8 @@ from benchmarks.soundness.trying import Trial
 from tests.soundness.known_forms import of_unknown_dimensions, script
 
 IN_LOOP = [
+    "class Box:\n    pass\nbox = Box()\nbox.data = loss\nif epoch > 0:\n"
+    "    box.data = (loss + 1).log()\nloss = box.data + out.pow(2).mean().sqrt()",
     "loss = sum([F.mse_loss(out, targets), F.l1_loss(out, targets).sqrt(), out.norm()])",
     "parts = [loss]\nparts += [(loss + 1).log()]\nloss = sum(parts) / len(parts)",
     "total = 0\nfor one in (loss, (loss + 1).log()):\n    total += one\n"
@@ -380,6 +382,11 @@ def test_what_counts_from_the_end_may_mean_the_samples(
 
 
 REFUSED = [
+    (
+        "loop",
+        "class Box:\n    pass\nbox = Box()\nbox.data = loss\nif epoch > 0:\n"
+        "    box.data = (loss + 1).log()\nloss = box.data",
+    ),
     ("loop", "loss = loss + sum([v.pow(2).mean() for v in (out, loss)])"),
     ("forward", "z = h.clone()\ntorch.mean(h.detach(), 0, out=z.detach()[0])\nh = z"),
     (

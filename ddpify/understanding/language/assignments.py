@@ -284,7 +284,8 @@ def _one_by_one(
 
 def _assign_attribute(run: RunState, target: cst.Attribute, new: Value) -> None:
     owner = run.eval(target.value)
-    if target.attr.value == "data" and any(data.placement.local for data in new.data):
+    local = any(data.placement.local for data in new.data)
+    if target.attr.value == "data" and local and not _is_of_the_project(owner):
         assign(run, target.value, new)  # the tensor takes other values, and is this from now on
         return
     for atom in owner.atoms:
@@ -298,6 +299,13 @@ def _assign_attribute(run: RunState, target: cst.Attribute, new: Value) -> None:
         elif atom == QualifiedName("sys") and target.attr.value in ("stdout", "stderr"):
             _prints_into(run, target, new)
     forward_attributes.note(run, target, owner, new)
+
+
+def _is_of_the_project(owner: Value) -> bool:
+    """Whether this is an object of a project's class that derives from none of a library."""
+    classes = [one.type for one in owner.atoms if isinstance(one, Instance)]
+    own = [one for one in classes if isinstance(one, Class) and not [*one.library_bases()]]
+    return bool(owner) and len(own) == len(owner.atoms)
 
 
 def _prints_into(run: RunState, node: cst.BaseExpression, stream: Value) -> None:
