@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 
-def index_kind(run: RunState, part_: cst.BaseSlice) -> tuple[str, Value]:
+def index_kind(run: RunState, part: cst.BaseSlice) -> tuple[str, Value]:
     """Its kind and its value: "whole", "slice", "ellipsis", "new" or "index"."""
-    if isinstance(part_, cst.Slice):
-        whole = part_.lower is None and part_.upper is None
-        return ("whole" if whole and part_.step is None else "slice"), UNKNOWN
-    assert isinstance(part_, cst.Index)
-    if isinstance(part_.value, cst.Ellipsis):
+    if isinstance(part, cst.Slice):
+        whole = part.lower is None and part.upper is None
+        return ("whole" if whole and part.step is None else "slice"), UNKNOWN
+    assert isinstance(part, cst.Index)
+    if isinstance(part.value, cst.Ellipsis):
         return "ellipsis", UNKNOWN
-    index = per_sample_lists.as_index(run.seen(part_.value))
+    index = per_sample_lists.as_index(run.seen(part.value))
     if index.constant() is None:
         return "new", index
     tuples = [item for atom in index.of(Tup) for item in atom.items]

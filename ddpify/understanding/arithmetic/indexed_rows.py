@@ -85,45 +85,44 @@ class _Index:
 
 def indexed(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     """Rows that are picked by position are no longer a shard; whole rows stay one."""
-    dim, before = 0, atom.ndim
+    before = atom.ndim
     batch_rows.note_indices(run, node)
     _count_other_sizes(run, node, atom)
     ask_for_others(run, node, [atom])
     left = dimensions_left(run, node, atom)
     unsure = _may_take_rows(run, node, atom)
     atom = replace(atom, ndim=left, one_each=leaves_one_each(run, node, atom))
+    return _of_unknown_place(run, node, atom) if unsure else _by_parts(run, node, atom, before)
+
+
+def _by_parts(run: RunState, node: cst.Subscript, atom: Data, ndim: int) -> Data:
+    """What the parts of an index take, one after the other, of so many dimensions; 0: unknown."""
+    dim = 0
     for element in node.slice:
-        part_ = element.slice
-        kind, index = index_kind(run, part_)
-        if kind == "ellipsis" and not before:
-            if unsure:
-                return _of_unknown_place(run, node, atom)
-            return replace(atom, definition_sites=frozenset())
+        kind, index = index_kind(run, element.slice)
         if kind == "ellipsis":
-            if dim <= atom.dim < dim + left_open(run, node, before):
+            stands_for = left_open(run, node, ndim)
+            if not ndim or dim <= atom.dim < dim + stands_for:
                 return replace(atom, definition_sites=frozenset())
-            dim += left_open(run, node, before)
-            continue
-        if kind == "new":
-            if dim <= atom.dim:
-                atom = replace(atom, dim=atom.dim + 1)
+            dim += stands_for
+        elif kind == "new":
+            atom = replace(atom, dim=atom.dim + (dim <= atom.dim))
             dim += 1
-            continue
-        if dim == atom.dim:
-            return _index_rows(run, node, atom, part_, kind, index)
-        one = _takes_one(run, part_, index) if kind == "index" else False
-        if one is None:
-            return _of_unknown_place(run, node, atom)
-        if one:
-            atom = replace(atom, dim=atom.dim - 1, several=False)  # that dimension is gone
+        elif dim == atom.dim:
+            return _index_rows(run, node, atom, element.slice, kind, index)
         else:
-            dim += 1
+            one = kind == "index" and _takes_one(run, element.slice, index)
+            if one is None:
+                return _of_unknown_place(run, node, atom)
+            if one:
+                atom = replace(atom, dim=atom.dim - 1, several=False)  # that dimension is gone
+            dim += not one
     return _all_rows(run, node, atom)
 
 
-def _takes_one(run: RunState, part_: cst.BaseSlice, index: Value) -> bool | None:
+def _takes_one(run: RunState, part: cst.BaseSlice, index: Value) -> bool | None:
     """Whether an index is a number, which leaves no dimension; None where it may be a tensor."""
-    counts = loop_indices.is_counter(run, part_) or loop_indices.counts_each_row(run, part_)
+    counts = loop_indices.is_counter(run, part) or loop_indices.counts_each_row(run, part)
     if isinstance(index.constant(), int) or counts:
         return True
     if any(isinstance(atom, (Tup, Instance)) for atom in index.atoms):
@@ -373,16 +372,16 @@ def _positions_of_all(index: Value, node: cst.Subscript) -> list[tuple[cst.BaseE
 
 
 def _loaders_within(
-    run: RunState, part_: cst.BaseSlice, atom: Data, count: Data
+    run: RunState, part: cst.BaseSlice, atom: Data, count: Data
 ) -> frozenset[Instance]:
     """The loaders of the first rows, as many as one batch has, of several batches; of the rest."""
-    if not isinstance(part_, cst.Slice) or not joint_loaders.unequal(
+    if not isinstance(part, cst.Slice) or not joint_loaders.unequal(
         run, atom.loaders, atom.loaders
     ):
         return atom.loaders
-    if part_.lower is None:
+    if part.lower is None:
         return count.loaders
-    return atom.loaders - count.loaders if part_.upper is None else atom.loaders
+    return atom.loaders - count.loaders if part.upper is None else atom.loaders
 
 
 def regrouped(

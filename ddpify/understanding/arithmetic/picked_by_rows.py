@@ -108,13 +108,13 @@ def all_found(run: RunState, indices_: list[cst.BaseExpression]) -> bool:
 
 def _is_what_is_left(run: RunState, node: cst.Subscript) -> bool:
     """Whether ``queue[len(x):]`` leaves out as many rows, of what all ranks hold, as all have."""
-    part_ = node.slice[0].slice
+    part = node.slice[0].slice
     if run.frames_forward() or run.collating or not run.module.editable:
         return False
-    if not isinstance(part_, cst.Slice) or part_.upper is not None or len(node.slice) > 1:
+    if not isinstance(part, cst.Slice) or part.upper is not None or len(node.slice) > 1:
         return False
-    bounds.count_sizes(run, bounds.counted_in(run, part_))
-    return bounds.is_counted(run, part_.lower)
+    bounds.count_sizes(run, bounds.counted_in(run, part))
+    return bounds.is_counted(run, part.lower)
 
 
 def _note_slice(run: RunState, node: cst.Subscript) -> None:
@@ -124,12 +124,12 @@ def _note_slice(run: RunState, node: cst.Subscript) -> None:
     """
     if run.frames_forward() or run.collating:
         return
-    part_ = node.slice[0].slice
-    if not isinstance(part_, cst.Slice) or not bounds.counted_in(run, part_):
+    part = node.slice[0].slice
+    if not isinstance(part, cst.Slice) or not bounds.counted_in(run, part):
         return  # along another dimension
-    if run.module.editable and bounds.is_counted(run, part_.upper):
+    if run.module.editable and bounds.is_counted(run, part.upper):
         draw = run.facts.random.counted_slices.setdefault(node, Draw(run.site(node)))
-        draw.counts = bounds.counted_in(run, part_)
+        draw.counts = bounds.counted_in(run, part)
         current_batch.used(run, node, bounds.counted(run, node))
         return
     for data in bounds.counted(run, node):

@@ -63,12 +63,7 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
     matrix = operator == "@" and _is_turned_matrix(right[0])
     handmade_batches.meet(run, [left] if matrix else [left, right])
     if not left[1].data and not right[1].data:
-        if operator == "@" and (
-            handmade_batches.replicated_tensors(left[1])
-            or handmade_batches.replicated_tensors(right[1])
-        ):
-            return batch_rows.product(run, [left, right])
-        return batch_rows.joined([left, right]) or _plain(operator, left[1], right[1])
+        return _of_no_parts(run, operator, left, right)
     repeated = _repeated(run, left, right) if operator == "*" else None
     if repeated is not None:
         return repeated
@@ -86,6 +81,14 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
             results.append(with_ndim(pair, ndim))
     is_mask = booleans.of_operator(operator, (left[1], right[1]))
     return booleans.marked(without_views(join(*results)), is_mask)
+
+
+def _of_no_parts(run: RunState, operator: str, left: Operand, right: Operand) -> Value:
+    """What an operator gives where ranks hold neither operand in part."""
+    held = [*map(handmade_batches.replicated_tensors, (left[1], right[1]))]
+    if operator == "@" and any(held):
+        return batch_rows.product(run, [left, right])
+    return batch_rows.joined([left, right]) or _plain(operator, left[1], right[1])
 
 
 def _dimensions(

@@ -360,8 +360,8 @@ def _rows_joined(joining: _Joining) -> Data:
     run.facts.batches.joined |= sources if unequal else set()
     ragged = any(d.ragged for d in inner)
     if unequal or ragged:
-        pieces_ = frozenset() if ragged or dim != 0 else _shown_pieces(run, node)
-        placed = replace(placed, form=Layout.MASKED, definition_sites=pieces_)
+        parts = frozenset() if ragged or dim != 0 else _shown_pieces(run, node)
+        placed = replace(placed, form=Layout.MASKED, definition_sites=parts)
     if all(d.counting for d in inner):
         counting = frozenset(definition_site for d in inner for definition_site in d.counting)
         return replace(placed, form=NumberKind.COMPUTED, definition_sites=counting)
@@ -399,6 +399,6 @@ def _parted(run: RunState, node: cst.BaseExpression, pieces: Value, joined: Data
 def _shown_pieces(run: RunState, node: cst.BaseExpression) -> frozenset[cst.BaseExpression]:
     """The elements of ``torch.cat((a, b))``, each of which could be gathered by itself."""
     shown = queues.pieces(run, node)
-    tensors_ = {Layout.TENSOR, Layout.BATCH}  # what is joined is a tensor, whatever a loader gives
-    rows = all({d.form for d in held.data} <= tensors_ for _, held in shown)
+    tensors = {Layout.TENSOR, Layout.BATCH}  # what is joined is a tensor, whatever a loader gives
+    rows = all({d.form for d in held.data} <= tensors for _, held in shown)
     return frozenset(element for element, held in shown if held.data) if rows else frozenset()
