@@ -96,6 +96,7 @@ def test_commands_may_ask_for_one_node(
     )
     by_node = {"DDP116", "DDP203"}
     assert {one.code for one in lint_text(text)} & by_node == (by_node if found else set())
+    assert by_node <= {one.code for one in lint_text(text, strict=True)}
 
 
 @pytest.mark.parametrize(
