@@ -9,6 +9,7 @@ from benchmarks.soundness.trying import Trial
 from tests.soundness.known_forms import of_unknown_dimensions, script
 
 IN_LOOP = [
+    "k = 0 if epoch else 1\nloss = loss + (out[:, k].softmax(-1) * targets[:, 0]).sum()",
     "class Box:\n    pass\nbox = Box()\nbox.data = loss\nif epoch > 0:\n"
     "    box.data = (loss + 1).log()\nloss = box.data + out.pow(2).mean().sqrt()",
     "loss = sum([F.mse_loss(out, targets), F.l1_loss(out, targets).sqrt(), out.norm()])",
@@ -155,7 +156,8 @@ BESIDE_ALL = [
 ]
 VIEWED_IN_FORWARD = [
     "z = h.clone()\nz[:, 2:] = h[:, 2:].mean(0)\nh = z\nfor d in range(2):\n    h = h.cumsum(d)",
-    "m = torch.stack([h, h * 2])\nk = 0 if h.shape[1] > 3 else 1\nh = h + m[k, :].mean(0)",
+    "m = torch.stack([h, h * 2])\nk = 0 if h.shape[1] > 3 else 1\nh = h + m[k, :].mean(0)\n"
+    "h = h + h[:, k].softmax(-1).unsqueeze(1)",
     "across = h.t()\nfor i, row in enumerate(self.table[:2]):\n"
     "    h = h + torch.flip(across[i % 4, :], [0]).unsqueeze(1)",
     "g = h.view(len(h), 2, 2).transpose(dim0=1, dim1=2).reshape(shape=(len(h), 2, 2))\n"

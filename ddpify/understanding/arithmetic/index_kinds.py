@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.arithmetic import loop_indices
 from ddpify.understanding.batching import (
     per_sample_lists,
 )
 from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import (
     UNKNOWN,
+    Atom,
+    Const,
     Data,
+    Instance,
+    Number,
     Tup,
     Value,
     join,
@@ -37,6 +42,26 @@ def index_kind(run: RunState, part: cst.BaseSlice) -> tuple[str, Value]:
     return "index", join(index, *tuples)  # as np.where() gives positions
 
 
+def takes_one(run: RunState, part: cst.BaseSlice, index: Value) -> bool | None:
+    """Whether an index is a number, which leaves no dimension; None where it may be a tensor."""
+    counts = loop_indices.is_counter(run, part) or loop_indices.counts_each_row(run, part)
+    if isinstance(index.constant(), int) or counts:
+        return True
+    if any(isinstance(atom, (Tup, Instance)) for atom in index.atoms):
+        return False  # as of a list, or of what np.where() gives
+    known = {_is_number(atom) for atom in index.atoms}
+    return known.pop() if len(known) == 1 else None
+
+
+def _is_number(atom: Atom) -> bool | None:
+    """Whether something is one number; None where it may be a tensor with dimensions as well."""
+    if isinstance(atom, Const):
+        return isinstance(atom.value, int) and not isinstance(atom.value, bool)
+    if not isinstance(atom, Number):
+        return False
+    return None if atom.ndim is None else atom.ndim == 0
+
+
 def left_open(run: RunState, node: cst.Subscript, ndim: int) -> int:
     """For how many dimensions an ellipsis stands."""
     kinds = [index_kind(run, element.slice)[0] for element in node.slice]
@@ -56,10 +81,11 @@ def dimensions_left(run: RunState, node: cst.Subscript, atom: Data) -> int:
 
 def leaves_one_each(run: RunState, node: cst.Subscript, atom: Data) -> bool:
     """Whether ``x[:, 0]`` may be a single number for each sample."""
-    kinds = [index_kind(run, element.slice) for element in node.slice]
-    dropped = sum(kind == "index" and isinstance(at.constant(), int) for kind, at in kinds)
-    kept = len(kinds) - dropped
-    if not dropped and kinds[0][0] == "ellipsis" and all(kind != "new" for kind, _ in kinds):
+    parts = [(element.slice, *index_kind(run, element.slice)) for element in node.slice]
+    kinds = [kind for _, kind, _ in parts]
+    dropped = sum(kind == "index" and takes_one(run, at, i) is not False for at, kind, i in parts)
+    kept = len(parts) - dropped
+    if not dropped and kinds[0] == "ellipsis" and "new" not in kinds:
         return atom.one_each
     return kept == 1 and dimensions.may_leave_one_each(atom, dropped)
 

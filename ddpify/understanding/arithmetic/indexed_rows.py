@@ -22,6 +22,7 @@ from ddpify.understanding.arithmetic.index_kinds import (
     index_kind,
     leaves_one_each,
     left_open,
+    takes_one,
 )
 from ddpify.understanding.batching import (
     batch_cuts,
@@ -34,12 +35,8 @@ from ddpify.understanding.shapes import bounds, dimensions
 from ddpify.understanding.syntax import indices_of
 from ddpify.understanding.values import (
     NO_ROWS,
-    Atom,
-    Const,
     Data,
     Instance,
-    Number,
-    Tup,
     Value,
     value,
 )
@@ -111,33 +108,13 @@ def _by_parts(run: RunState, node: cst.Subscript, atom: Data, ndim: int) -> Data
         elif dim == atom.dim:
             return _index_rows(run, node, atom, element.slice, kind, index)
         else:
-            one = kind == "index" and _takes_one(run, element.slice, index)
+            one = kind == "index" and takes_one(run, element.slice, index)
             if one is None:
                 return _of_unknown_place(run, node, atom)
             if one:
                 atom = replace(atom, dim=atom.dim - 1, several=False)  # that dimension is gone
             dim += not one
     return _all_rows(run, node, atom)
-
-
-def _takes_one(run: RunState, part: cst.BaseSlice, index: Value) -> bool | None:
-    """Whether an index is a number, which leaves no dimension; None where it may be a tensor."""
-    counts = loop_indices.is_counter(run, part) or loop_indices.counts_each_row(run, part)
-    if isinstance(index.constant(), int) or counts:
-        return True
-    if any(isinstance(atom, (Tup, Instance)) for atom in index.atoms):
-        return False  # as of a list, or of what np.where() gives
-    known = {_is_number(atom) for atom in index.atoms}
-    return known.pop() if len(known) == 1 else None
-
-
-def _is_number(atom: Atom) -> bool | None:
-    """Whether something is one number; None where it may be a tensor with dimensions as well."""
-    if isinstance(atom, Const):
-        return isinstance(atom.value, int) and not isinstance(atom.value, bool)
-    if not isinstance(atom, Number):
-        return False
-    return None if atom.ndim is None else atom.ndim == 0
 
 
 def ask_for_others(run: RunState, node: cst.Subscript, tensors: Sequence[Data]) -> None:
