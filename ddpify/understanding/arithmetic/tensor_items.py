@@ -243,11 +243,16 @@ def _is_key(index: Value) -> bool:
     return text or any(_is_key(part) for part in parts)
 
 
+def _is_a_place(index: Value) -> bool:
+    """Whether an index is a number that is known, or one of several."""
+    return bool(index) and all(isinstance(a, Const) and type(a.value) is int for a in index.atoms)
+
+
 def _batch_item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
     """An element of a batch by literal index; anything else indexes a tensor."""
     first = node.slice[0].slice
     if len(node.slice) == 1 and isinstance(first, cst.Index):
         index = run.seen(first.value)
-        if isinstance(index.constant(), int) or _is_key(index):
+        if _is_a_place(index) or _is_key(index):
             return value(replace(atom, form=Layout.TENSOR))
     return value(indexed_rows.indexed(run, node, atom))

@@ -77,7 +77,7 @@ COLLECTED = [
 AHEAD = [
     "new = [part + 0 for part in batch]",
     "new = {'a': batch[0], 'b': batch[1]}.values()",
-    "new = dict(a=batch[0], b=batch[1])['a'], batch[1]",
+    "at = 0 if len(feed) else 1; new = dict(a=batch[at], b=batch[1])['a'], batch[1]",
 ]
 
 
