@@ -185,12 +185,9 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
         # A layer, as good as its model; or a layer's parameter, of which the index takes rows.
         layer = container_layers.at(atom, key) if run.frames_forward() else None
         return layer or picked_by_rows.rows_of_weights(run, node) or value(atom)
-    if atom.type == "list" and _is_of_all(run, atom):
-        picked_by_rows.count_places(run, node)
-    if atom.type == "list" and _is_replicated(run, atom):
-        rows = picked_by_rows.rows_by_index(run, node)
-        if rows is not None:
-            return rows
+    rows = _rows_of_list(run, node, atom) if atom.type == "list" else None
+    if rows is not None:
+        return rows
     if atom in run.of_all_ranks:
         bounds.count_all_rows(run, indices_of(node))
     several = atom.type == "list" and isinstance(node.slice[0].slice, cst.Slice)
@@ -202,6 +199,13 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
     held = atom.elements if atom.type in CONTAINERS else instances.item(atom)
     held = loaded_files.one_result(run, node, value(atom), held)
     return _out_of(run, atom, node.slice[0].slice, held)
+
+
+def _rows_of_list(run: RunState, node: cst.Subscript, listed: Instance) -> Value | None:
+    """What rows, or their number, take of a list that all ranks hold; None for other lists."""
+    if _is_of_all(run, listed):
+        picked_by_rows.count_places(run, node)
+    return picked_by_rows.rows_by_index(run, node) if _is_replicated(run, listed) else None
 
 
 def _out_of(run: RunState, listed: Instance, place: cst.BaseSlice, held: Value) -> Value:

@@ -153,8 +153,11 @@ def _confidence(script: Script, loader: Instance) -> Confidence:
 
 
 def _place(script: Script, loader: Instance) -> cst.CSTNode | None:
-    """A loop of the file that a run starts with, which goes over a loader of another file and
-    trains; or else where the loader is made, unless a file that wraps and trains says it by itself.
+    """The node in this file to report; None where another file has it.
+
+    That is where the loader is made. If a run starts with another file, which has a loop that
+    trains on it, that loop is reported. A file that wraps a model and has such a loop is reported
+    when it is linted by itself.
     """
     entry = script.project.entry
     if loader.module is not entry:
