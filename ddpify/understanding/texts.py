@@ -27,8 +27,13 @@ _OLD_CUDA = re.compile(r"\bcudatoolkit\s*=|\bcudatoolkit\b(?=.*-c pytorch)")
 
 _OLD_LAUNCHER = "torch.distributed.launch"
 _USES_ENVIRONMENT = re.compile(r"--use[-_]env\b")
-_ONE_NODE = re.compile(r"--nnodes?[=\s]+[\"']?1(?![\d:])")
+_ONE_NODE = re.compile(
+    r"--nnodes?[=\s]+[\"']?1(?![\d:])|--standalone\b|\bsrun\b.*?\s(?:--nodes[=\s]|-N)\s*1(?![\d-])"
+)
 _NODES = re.compile(r"--nnodes?\b|--node[-_]rank\b")
+_SLURM_NODE = re.compile(
+    r"(?m)(?:^#SBATCH|\b(?:sbatch|salloc))\b.*?\s(?:--nodes[=\s]|-N)\s*1(?![\d-])"
+)
 _SLURM_NODES = re.compile(
     r"(?m)(?:^#SBATCH|\b(?:srun|sbatch|salloc))\b.*?\s(?:--nodes[=\s]|-N)\s*(?!1(?![\d-]))\S"
 )
@@ -131,15 +136,16 @@ def is_launched(scripts: Collection[Path], texts: Texts) -> bool:
 
 def is_kept_to_one_node(scripts: Collection[Path], texts: Texts) -> bool:
     """Whether commands start one of these with a launcher, or else another script of the project,
-    and all of them on one node, as launchers do that are not told how many.
+    and all of them, or what submits them to Slurm, ask for one node and for no more.
     """
     found = [*_launches(scripts, texts)] or [*_launches([], texts)]
     lines = [command for _, command in found]
+    asked = all(map(_ONE_NODE.search, lines)) or any(map(_SLURM_NODE.search, texts.values()))
     if any("$" in command for command in lines):  # its options may stand in a variable
         lines += [line for text in texts.values() for line in text.splitlines()]
     several = any(_NODES.search(line) and not _ONE_NODE.search(line) for line in lines)
     on_slurm = any(map(_SLURM_NODES.search, texts.values()))
-    return bool(found) and not several and not on_slurm
+    return bool(found) and asked and not several and not on_slurm
 
 
 def is_given_several_nodes(scripts: Collection[Path], texts: Texts) -> bool:
