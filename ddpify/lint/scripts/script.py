@@ -27,7 +27,7 @@ from ddpify.understanding.values import Instance, Params
 Found = TypeVar("Found")
 
 # What is known of the file that is read, not of all files together.
-_OF_THE_FILE = ("structure", "works_on_parts", "parts", "steps")
+_OF_THE_FILE = ("structure", "_trains", "works_on_parts", "parts", "steps")
 # What does not depend on how strictly a script is read.
 _OF_THE_RUN = ("source", "project", "module", "choices", "facts", "positions")
 
