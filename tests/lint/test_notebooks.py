@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ddpify.errors import DdpifyError
+from ddpify.lint.diagnostics import Span
 from ddpify.lint.files import notebooks
 from ddpify.source import read_source
 from tests.conftest import Ddpify
@@ -96,6 +97,12 @@ def test_cells_come_back_as_they_were() -> None:
     assert notebooks.split(script) == notebooks.texts(data)
     assert cells.numbers == (2, 3, 4, 5, 6, 7)
     assert notebooks.with_script(data, script) == data
+
+
+def test_what_is_said_of_all_of_it_stands_at_the_first_cell() -> None:
+    cells = notebooks.Cells(starts=(2, 5), numbers=(3, 4))
+    assert cells.locate(Span(1, 1, 1, 2)) == (3, Span(1, 1, 1, 2))
+    assert cells.locate(Span(6, 1, 6, 2)) == (4, Span(2, 1, 2, 2))
 
 
 def test_a_line_that_looks_like_a_place_keeper_is_not_taken_for_one() -> None:

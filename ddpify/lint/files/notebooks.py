@@ -40,10 +40,14 @@ class Cells:
     numbers: tuple[int, ...]  # its 1-based place among all cells
 
     def locate(self, span: Span) -> tuple[int, Span]:
-        """The cell that a span of the joined script is in, and the span inside it."""
-        index = max(i for i, start in enumerate(self.starts) if start <= span.line or not i)
+        """The cell that a span of the joined script is in, and the span inside it.
+
+        What is said of the script as a whole stands at the first line of the first cell.
+        """
+        line, end = max(span.line, self.starts[0]), max(span.end_line, self.starts[0])
+        index = max(i for i, start in enumerate(self.starts) if start <= line)
         shift = self.starts[index] - 1
-        moved = Span(span.line - shift, span.column, span.end_line - shift, span.end_column)
+        moved = Span(line - shift, span.column, end - shift, span.end_column)
         return self.numbers[index], moved
 
 
