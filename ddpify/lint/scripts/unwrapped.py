@@ -59,13 +59,15 @@ def _is_wrapped_again(
     """Whether a name is set to a wrapper after an edge, in the same function and under no condition
     of its own, and read below that, or in another function.
     """
-    structure, control = script.structure_of(edge.node), script.control
     sites = {wrap.site.node for wrap in script.wraps}
+    wrapping = [later for later in edges if later.value in sites]
+    if not wrapping:
+        return False
+    structure, control = script.structure_of(edge.node), script.control
     function, order = structure.function(edge.node), structure.order
     here = {one.statement for one in control.guards(edge.node)}
     return any(
-        later.value in sites
-        and later.node in order
+        later.node in order
         and order[later.node] > order[edge.node]
         and structure.function(later.node) is function
         and {one.statement for one in control.guards(later.node)} <= here
@@ -74,5 +76,5 @@ def _is_wrapped_again(
             or structure.function(read) is not function
             or order[read] > order[later.node]
         )
-        for later in edges
+        for later in wrapping
     )
