@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence
-from ddpify.lint.proof import is_proved
+from ddpify.lint.proof import distributing_places, is_proved
 from ddpify.lint.scripts.before_group import ends_before_group
 from ddpify.lint.scripts.number_of_ranks import starts_one_rank_a_node
 from ddpify.lint.scripts.options import asks_unknown
@@ -23,7 +23,6 @@ from ddpify.lint.scripts.script_kinds import DISTRIBUTED
 from ddpify.lint.scripts.set_by_rank import object_guards
 from ddpify.lint.scripts.surely_ranks import surely_asks_rank
 from ddpify.lint.scripts.unreached import joins_no_group
-from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 
@@ -85,11 +84,7 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
 def _runs_where_distributed(script: Script, node: cst.CSTNode) -> bool:
     """Whether the options that lead to a node are among those that lead to a wrapper."""
     control = script.control
-    wrapping = {
-        (code_of(guard.test), guard.positive)
-        for wrap in script.wraps
-        for guard in control.guards(wrap.site.node)
-    }
+    wrapping = {one for wrap in script.wraps for one in control.branches(wrap.site.node)}
     asked = [one for one in control.guards(node) if asks_unknown(control, one.test)]
     return bool(asked) and all((code_of(one.test), one.positive) in wrapping for one in asked)
 
@@ -97,10 +92,10 @@ def _runs_where_distributed(script: Script, node: cst.CSTNode) -> bool:
 def _goes_with_a_step(script: Script, node: cst.CSTNode) -> bool:
     """Whether the same loop calls ``backward()``, under all of the conditions on a node."""
     control = script.control
-    asked = {(code_of(one.test), one.positive) for one in control.guards(node)}
+    asked = control.branches(node)
     loops = script.structure_of(node).loops(node)
     return any(
-        asked <= {(code_of(one.test), one.positive) for one in control.guards(inner)}
+        asked <= control.branches(inner)
         for loop in loops[-1:]
         for inner in walk(loop.body)
         if inner in script.facts.backwards
@@ -109,8 +104,7 @@ def _goes_with_a_step(script: Script, node: cst.CSTNode) -> bool:
 
 def _distributes_in_any_case(script: Script) -> bool:
     """Whether no option decides about the process group and the wrappers."""
-    places = [wrap.site.node for wrap in script.wraps] + script.calls(INIT_GROUP, everywhere=True)
-    return all(runs_in_any_case(script.control, one) for one in places)
+    return all(runs_in_any_case(script.control, one) for one in distributing_places(script))
 
 
 def runs_in_any_case(

@@ -7,7 +7,6 @@ ranks. Where one of them is not in sight, the finding is likely at most.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -42,10 +41,10 @@ def is_proved(script: Script, rule: Rule, node: cst.CSTNode) -> bool:
         return True
     if rule.name in _ACROSS_NODES and not _has_several_nodes(script):
         return False
-    if rule.name in _BY_LAUNCHER and not is_launched(_paths(script), script.texts):
+    if rule.name in _BY_LAUNCHER and not is_launched(script.paths, script.texts):
         return False
     return script.facts.cut_short is None and _is_reached(
-        script.control, node, _distributing(script), frozenset()
+        script.control, node, script.once(_distributing), frozenset()
     )
 
 
@@ -53,21 +52,19 @@ def _has_several_nodes(script: Script) -> bool:
     """Whether a command asks for them, or the ranks that the script starts count its nodes."""
     if script.control.spawned:
         return script.flow.numbers_nodes_apart
-    return is_given_several_nodes(_paths(script), script.texts)
+    return is_given_several_nodes(script.paths, script.texts)
 
 
-def _paths(script: Script) -> list[Path]:
-    return [file.path for file in script.project.files]
+def distributing_places(script: Script) -> list[cst.CSTNode]:
+    """Where a run makes its process group, and wraps its models."""
+    groups = script.calls(INIT_GROUP, everywhere=True)
+    return [*(wrap.site.node for wrap in script.wraps), *groups]
 
 
 def _distributing(script: Script) -> Branches:
-    """The branches that lead to the process group or a wrapper: those of several processes."""
-    places = [wrap.site.node for wrap in script.wraps] + script.calls(INIT_GROUP, everywhere=True)
-    return frozenset(
-        (code_of(guard.test), guard.positive)
-        for place in places
-        for guard in script.control.guards(place)
-    )
+    """The branches that lead there: those of several processes."""
+    found = map(script.control.branches, distributing_places(script))
+    return frozenset[tuple[str, bool]]().union(*found)
 
 
 def _is_reached(

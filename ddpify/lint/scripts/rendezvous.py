@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -20,7 +19,7 @@ _HERE = ("localhost", "127.0.0.1")
 
 def meets_on_one_node(script: Script) -> bool:
     """Whether the script itself, or what starts it, says that all ranks are on one machine."""
-    told = is_kept_to_one_node(_paths(script), script.texts)
+    told = is_kept_to_one_node(script.paths, script.texts)
     return told or _meets_here(script) or _asserts_one_node(script)
 
 
@@ -71,11 +70,7 @@ def is_told_by_option(script: Script, group: cst.Call) -> bool:
 
 def is_started_by_launcher(script: Script) -> bool:
     """Whether a file or a command of the project says that a launcher starts the script."""
-    return speaks_of_torchrun(script) or is_launched(_paths(script), script.texts)
-
-
-def _paths(script: Script) -> list[Path]:
-    return [file.path for file in script.project.files]
+    return speaks_of_torchrun(script) or is_launched(script.paths, script.texts)
 
 
 def speaks_of_torchrun(script: Script) -> bool:

@@ -101,6 +101,11 @@ class Understood:
         """The documents, requirements and shell scripts of the project, by their paths."""
         return texts_around(self.module.path)
 
+    @property
+    def paths(self) -> list[Path]:
+        """The files of the run."""
+        return [file.path for file in self.project.files]
+
     @cached_property
     def beside(self) -> dict[Path, str]:
         """The other scripts in the folder of the one that starts the run, by their paths."""

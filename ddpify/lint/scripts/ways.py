@@ -10,6 +10,7 @@ import libcst as cst
 from ddpify.understanding.facts import Site
 from ddpify.understanding.libraries.object_kinds import NO_GRAD
 from ddpify.understanding.structure import Guard
+from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.values import Instance
 
@@ -26,6 +27,10 @@ class Ways:
     def guards(self, node: cst.CSTNode) -> Sequence[Guard]:
         """The conditions under which a node is reached inside its function."""
         return self.script.structure_of(node).guards(node)
+
+    def branches(self, node: cst.CSTNode) -> frozenset[tuple[str, bool]]:
+        """These conditions as code, each with the answer that leads to the node."""
+        return frozenset((code_of(one.test), one.positive) for one in self.guards(node))
 
     def callers(self, function: cst.FunctionDef) -> list[Site]:
         """The places in the project that call a function."""
