@@ -18,7 +18,8 @@ from ddpify.understanding.values import Data, Value
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
-_CHANGING = frozenset("append clear extend insert pop remove reverse".split())
+# Methods of a list that change how many items it has, or where these lie.
+MOVING_ITEMS = frozenset("append clear extend insert pop remove reverse".split())
 
 
 def put_into_list(run: RunState, node: cst.BaseExpression, item: Value) -> None:
@@ -32,5 +33,5 @@ def put_into_list(run: RunState, node: cst.BaseExpression, item: Value) -> None:
 
 def changed(run: RunState, node: cst.CSTNode, samples: Data, method: str) -> None:
     """Note that a method changes the list of samples that a collate function gets."""
-    if run.collating and samples.form is Layout.SAMPLES and method in _CHANGING:
+    if run.collating and samples.form is Layout.SAMPLES and method in MOVING_ITEMS:
         run.mixes(node, replace(samples, form=Layout.TENSOR))

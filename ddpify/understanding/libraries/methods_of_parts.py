@@ -21,7 +21,7 @@ from ddpify.understanding.arithmetic import (
     unsure_sizes,
     views,
 )
-from ddpify.understanding.batching import batch_sizes, in_place_writes
+from ddpify.understanding.batching import batch_sizes, in_place_writes, samples_by_place
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
 from ddpify.understanding.libraries import random_numbers, sample_hooks, side_effects
 from ddpify.understanding.libraries.instances import MOVES, generator
@@ -54,8 +54,6 @@ _FACTS_OF_A_TENSOR = frozenset(
     "dim ndimension is_floating_point element_size stride get_device is_contiguous".split()
 )
 _LOOKING_THROUGH = ("index", "count")  # of a list that ``tolist()`` gives
-# Methods of a list that change how many items it has, or where these lie.
-_MOVING_ITEMS = frozenset("append clear extend insert pop remove reverse".split())
 _UNDER_EACH_OTHER = ("repeat", "tile", "repeat_interleave")
 _BY_SIZES = ("expand", "view", "reshape")
 
@@ -220,7 +218,7 @@ def _with_places_changed(call: _Call) -> Value | None:
     run, node, atom = call.run, call.node, call.atom
     sorts = call.name == "sort" and isinstance(run.module.parents.get(node), cst.Expr)  # in place
     rows = atom.placement is Placement.SHARD and atom.form is Layout.TENSOR and not atom.opaque
-    if not rows or run.collating or not (sorts or call.name in _MOVING_ITEMS):
+    if not rows or run.collating or not (sorts or call.name in samples_by_place.MOVING_ITEMS):
         return None
     row_writes.write_into_all(run, receiver_of(node), atom)
     return REPLICATED
