@@ -54,8 +54,15 @@ def on_replicated(
     kwargs: Mapping[str, Value],
 ) -> Value:
     """The same for replicated values: rows stay rows, unless the function adds them up."""
-    made = _on_replicated(run, node, name, operands, rest, kwargs)
-    first = [a for a in operands[0][1].atoms if isinstance(a, Data)] if operands else []
+    held = [a for _, v in operands for a in v.atoms if isinstance(a, Data)]
+    if not held or (name == "detach" and held[0].form is not Layout.GATHERED):
+        return REPLICATED
+    if name in views.RESHAPING and isinstance(node, cst.Call):  # as many as all ranks have
+        bounds.count_sizes(run, [argument.value for argument in node.args])
+    call = _Call(run, node, name, operands, held[0], rest, kwargs)
+    known = first_answer(_RULES, call)
+    made = _left(call) if known is None else known
+    first = [a for a in operands[0][1].atoms if isinstance(a, Data)]
     if len(first) != 1 or first[0].form is not Layout.GATHERED:
         return made
     return dimensions_left.after(made, name, first[0].ndim, rest, kwargs)
@@ -83,24 +90,6 @@ class _Call:
         """Whether it goes along the dimension of the rows."""
         over = self.name in OVER_A_DIMENSION
         return over and goes_over_rows(self.name, self.rows, self.rest, self.kwargs)
-
-
-def _on_replicated(
-    run: RunState,
-    node: cst.BaseExpression,
-    name: str,
-    operands: list[Operand],
-    rest: Sequence[Value],
-    kwargs: Mapping[str, Value],
-) -> Value:
-    reduced = [a for _, v in operands for a in v.atoms if isinstance(a, Data)]
-    if not reduced or (name == "detach" and reduced[0].form is not Layout.GATHERED):
-        return REPLICATED
-    if name in views.RESHAPING and isinstance(node, cst.Call):  # as many as all ranks have
-        bounds.count_sizes(run, [argument.value for argument in node.args])
-    call = _Call(run, node, name, operands, reduced[0], rest, kwargs)
-    known = first_answer(_RULES, call)
-    return _left(call) if known is None else known
 
 
 def _parted(call: _Call) -> Value | None:
