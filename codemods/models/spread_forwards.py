@@ -7,6 +7,7 @@ from ddpify.codemods.models.trained_models import trained_models
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
+from ddpify.understanding.facts import Site
 from ddpify.understanding.syntax import brief
 
 
@@ -21,9 +22,20 @@ def edit(plan: Plan, edits: Edits) -> None:
         if not (rowwise and call.models <= trained and call.site.module.editable):
             continue
         if isinstance(node, cst.Call):
-            edits.wrap(node.func, f"{plan.options.alias}.spread")
-            edits.note(call.site, "each rank computes its part of rows that all of them hold")
+            _share(plan, edits, node, call.site)
     _layers_on_all_rows(plan, edits)
+
+
+def _share(plan: Plan, edits: Edits, node: cst.Call, site: Site) -> None:
+    """Let each rank compute its part; all of it, where autograd.grad() may go back through it."""
+    whole = bool(plan.facts.gradients.replicated_gradients)
+    options = ", whole=True" if whole else ""
+    edits.wrap(node.func, f"{plan.options.alias}.spread", options)
+    edits.note(site, _WHOLE if whole else _IN_PARTS)
+
+
+_IN_PARTS = "each rank computes its part of rows that all of them hold"
+_WHOLE = "every rank computes this, of rows that all of them hold: autograd.grad() needs all of it"
 
 
 def _layers_on_all_rows(plan: Plan, edits: Edits) -> None:

@@ -16,15 +16,25 @@ from ddpify.runtime.reduce import gather, split
 from ddpify.runtime.share import share_of, sharing
 
 
-def spread(model: nn.Module) -> Callable[..., Any]:
+def spread(model: nn.Module, *, whole: bool = False) -> Callable[..., Any]:
     """The model, for inputs whose rows (dimension 0) every rank holds.
 
     Each rank computes its part of the rows as part of one batch; the result is whole on every
     rank. Takes and gives what the model does, where that has a row for each of the first
     tensor's; other arguments are passed as they are. Differentiable. In a plain ``python`` run it
     is the model itself. Its calls are collectives.
+
+    ``whole``: each rank computes all rows, without communication, as one batch that is its own.
+    So ``torch.autograd.grad`` finds all that one process would.
     """
-    return model if world().size == 1 else functools.partial(_spread_forward, model)
+    if world().size == 1:
+        return model
+    return functools.partial(_whole_forward if whole else _spread_forward, model)
+
+
+def _whole_forward(model: nn.Module, *inputs: Any, **kwargs: Any) -> Any:
+    with sharing(None):
+        return model(*inputs, **kwargs)
 
 
 def _spread_forward(model: nn.Module, *inputs: Any, **kwargs: Any) -> Any:

@@ -43,6 +43,23 @@ def test_all_ranks_get_what_one_process_computes(rows: int) -> None:
     assert_same(lambda: _drawn(rows))
 
 
+def _differentiated() -> Any:
+    """A second derivative at fixed points, beside a batch, in a model that has statistics."""
+    torch.manual_seed(0)
+    model = dd.wrap(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, 1)))
+    fixed = torch.randn(5, 3, requires_grad=True)
+    for part in dd.shard(DataLoader(torch.randn(7, 3), 4)):  # type: ignore[arg-type]
+        of_batch = model(part).mean()
+        out = dd.spread(model, whole=True)(fixed).sum()
+        (slope,) = torch.autograd.grad(out, fixed, create_graph=True)
+        dd.mean(of_batch + slope.pow(2).sum()).backward()
+    return slope.detach(), [p.grad for p in model.parameters()], dict(model.state_dict())
+
+
+def test_gradients_of_what_all_ranks_hold() -> None:
+    assert_same(_differentiated)
+
+
 def test_a_plain_run_calls_the_model_itself() -> None:
     model = nn.Linear(2, 2)
     assert dd.spread(model) is model

@@ -9,6 +9,9 @@ from benchmarks.soundness.trying import Trial
 from tests.soundness.known_forms import of_unknown_dimensions, script
 
 IN_LOOP = [
+    "points = torch.linspace(0, 1, 20).view(5, 4).requires_grad_()\nu = model(points).pow(2)\n"
+    "(slope,) = torch.autograd.grad(u, points, torch.ones_like(u), create_graph=True)\n"
+    "loss = loss + (slope - 1).pow(2).mean()",
     "k = 0 if epoch else 1\nloss = loss + (out[:, k].softmax(-1) * targets[:, 0]).sum()",
     "class Box:\n    pass\nbox = Box()\nbox.data = loss\nif epoch > 0:\n"
     "    box.data = (loss + 1).log()\nloss = box.data + out.pow(2).mean().sqrt()",

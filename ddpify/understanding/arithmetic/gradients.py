@@ -142,6 +142,12 @@ def of_others(run: RunState, node: cst.BaseExpression, outputs: Value, inputs: V
         run.facts.gradients.loose_gradients.setdefault(node, run.site(node))
 
 
+def of_replicated(run: RunState, node: cst.CSTNode, inputs: Value) -> None:
+    """Note ``torch.autograd.grad(u, x)`` where all ranks hold the same x: each needs all of it."""
+    if not any(isinstance(a, Data) and a.placement.local for a in deep_atoms(inputs)):
+        run.facts.gradients.replicated_gradients.setdefault(node, run.site(node))
+
+
 def _is_free_of_scale(structure: Structure, node: cst.CSTNode) -> bool:
     """Whether only the sign of a gradient is read, whether there is one, or it is set."""
     above = structure.parents[node]

@@ -219,8 +219,10 @@ def _as_many(at: _Index) -> Data | None:
         # The first rows are not the first samples'.
         bounds.count_sizes(run, bounds.of_slices(at.node))
     elif counts and not bounds.begins_later(run, at.part):
-        loaders = _loaders_within(run, at.part, atom, counts[0])
-        return replace(atom, definition_sites=frozenset(), form=Layout.TENSOR, loaders=loaders)
+        left = replace(atom, definition_sites=frozenset(), form=Layout.TENSOR, segments=())
+        if not joint_loaders.unequal(run, atom.loaders, atom.loaders):
+            return left
+        return _of_several_loaders(at.part, left, atom.segments, counts[0])
     return None
 
 
@@ -348,17 +350,21 @@ def _positions_of_all(index: Value, node: cst.Subscript) -> list[tuple[cst.BaseE
     return [(node, a) for a in held if a.form is Layout.GATHERED]
 
 
-def _loaders_within(
-    run: RunState, part: cst.BaseSlice, atom: Data, count: Data
-) -> frozenset[Instance]:
-    """The loaders of the first rows, as many as one batch has, of several batches; of the rest."""
-    if not isinstance(part, cst.Slice) or not joint_loaders.unequal(
-        run, atom.loaders, atom.loaders
-    ):
-        return atom.loaders
+def _of_several_loaders(
+    part: cst.BaseSlice, left: Data, segments: tuple[frozenset[Instance], ...], count: Data
+) -> Data:
+    """What the size of the first batch cuts off several under each other, or leaves of them."""
+    first, *rest = segments or (frozenset[Instance](),)
+    if count.form is not NumberKind.NUMBER or count.loaders != first:
+        return left  # of any of them
+    if not isinstance(part, cst.Slice) or (part.lower is None) is (part.upper is None):
+        return left
     if part.lower is None:
-        return count.loaders
-    return atom.loaders - count.loaders if part.upper is None else atom.loaders
+        return replace(left, loaders=first)
+    if len(set(rest)) > 1:
+        return replace(left, form=Layout.MASKED, segments=tuple(rest))
+    form = Layout.STACKED if len(rest) > 1 else Layout.TENSOR
+    return replace(left, form=form, loaders=rest[0])
 
 
 def regrouped(

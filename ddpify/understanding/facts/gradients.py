@@ -19,6 +19,8 @@ class Gradients:
     averaged_gradients: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of those
     row_gradients: dict[cst.CSTNode, Site] = field(default_factory=dict)  # x.grad of rows
     loose_gradients: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of no model's tensors
+    # Of what all ranks hold alike, such as points beside the batch.
+    replicated_gradients: dict[cst.CSTNode, Site] = field(default_factory=dict)
     scaled_losses: dict[cst.CSTNode, Site] = field(default_factory=dict)  # in autograd.grad()
     scaled_without_graph: set[cst.CSTNode] = field(default_factory=set)  # of those, under no_grad()
     reached_backwards: set[cst.CSTNode] = field(default_factory=set)  # of those, by some call

@@ -361,11 +361,20 @@ def _rows_joined(joining: _Joining) -> Data:
     ragged = any(d.ragged for d in inner)
     if unequal or ragged:
         parts = frozenset() if ragged or dim != 0 else _shown_pieces(run, node)
-        placed = replace(placed, form=Layout.MASKED, definition_sites=parts)
+        segments = () if ragged or dim != 0 else _segments(run, node)
+        placed = replace(placed, form=Layout.MASKED, definition_sites=parts, segments=segments)
     if all(d.counting for d in inner):
         counting = frozenset(definition_site for d in inner for definition_site in d.counting)
         return replace(placed, form=NumberKind.COMPUTED, definition_sites=counting)
     return _under_each_other(joining, placed) or placed
+
+
+def _segments(run: RunState, node: cst.BaseExpression) -> tuple[frozenset[Instance], ...]:
+    """The loaders of each element of ``torch.cat((a, b))``; none where it is not written out."""
+    return tuple(
+        frozenset(loader for data in held.data for loader in data.loaders)
+        for _, held in queues.pieces(run, node)
+    )
 
 
 def _under_each_other(joining: _Joining, placed: Data) -> Data | None:

@@ -129,6 +129,8 @@ def _autograd_grad(
     outputs = args[0] if args else kwargs.get("outputs", UNKNOWN)
     if any(_is_of_a_model(atom) for atom in deep_atoms(inputs)):
         gradients.of_parameters(run, node, outputs, inputs, kwargs)
+    else:
+        gradients.of_replicated(run, node, inputs)
     handmade_batches.meet(run, argument_pairs(node, args, kwargs)[:2], surely=True)
     known = gradients.of_inputs(run, node, outputs, inputs)
     if known is not None:

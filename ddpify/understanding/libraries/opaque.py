@@ -178,7 +178,8 @@ def opaque(
     if not shards:
         return _of_replicated(run, node, [*args, *kwargs.values()])
     loaders = frozenset(loader for d in shards for loader in d.loaders)
-    return value(Data(Placement.SHARD, loaders, opaque=True, form=_form(shards)))
+    made = Data(Placement.SHARD, loaders, opaque=True, form=_form(shards))
+    return value(replace(made, segments=next((d.segments for d in shards if d.segments), ())))
 
 
 def _held_tensors(

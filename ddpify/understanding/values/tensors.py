@@ -33,6 +33,7 @@ class Data(Atom):
     samples. ``past``: its loader has given another batch since. ``several``: perhaps several rows
     for each sample, one behind the other, or those of several tensors. ``parted``: what masks left
     of several tensors, one after the other, which the parts of ranks put together are not.
+    ``segments``: where batches of several loaders lie under each other, the loaders of each.
     """
 
     placement: Placement
@@ -53,6 +54,7 @@ class Data(Atom):
     past: bool = False
     several: bool = False
     parted: bool = False
+    segments: tuple[frozenset[Instance], ...] = ()
 
     @property
     def ragged(self) -> bool:
@@ -157,4 +159,5 @@ def merged(one: Data, other: Data) -> Data:
         past=one.past,
         several=one.several or other.several,
         parted=one.parted or other.parted,
+        segments=one.segments if one.segments == other.segments else (),
     )

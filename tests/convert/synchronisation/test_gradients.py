@@ -264,3 +264,14 @@ def test_no_graph_is_needed_for_a_gradient_of_samples_under_no_grad(
     )
     lines = added(tmp_path, HEAD + ATTACK.replace("GIVEN", given) + STEP + test)
     assert f"return a + torch.sign(torch.autograd.grad({wanted})[0])" in lines
+
+
+def test_gradients_at_points_that_all_ranks_hold_need_all_of_what_is_computed(
+    tmp_path: Path,
+) -> None:
+    points = "points = torch.rand(5, 4).requires_grad_()\n"
+    beside = "    u = brain(points)\n    slope = torch.autograd.grad(u.sum(), points)[0]\n"
+    text = HEAD + points + STEP.replace("    penalty.b", f"{beside}    penalty.b")
+    assert "u = dd.spread(brain, whole=True)(points)" in added(tmp_path, text)
+    plain = text.replace("torch.autograd.grad(u.sum(), points)[0]", "u.mean()")
+    assert "u = dd.spread(brain)(points)" in added(tmp_path, plain)
