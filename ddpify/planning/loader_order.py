@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.planning import past_batches
 from ddpify.planning.bindings import loader_name
 from ddpify.planning.refusals import Refusal
 from ddpify.planning.unshared import places
@@ -49,13 +50,17 @@ def switch_batches(plan: Plan) -> bool:
     """Make late uses use their own batch; whether there was any.
 
     Before a line that calls a model, that batch becomes the current one. A reduction names the
-    loader.
+    loader. A loader's earlier batches are told by their rows.
     """
     uses = [use for use in plan.facts.batches.late_uses.values() if _is_unequal(plan, use)]
     before = len(plan.choices.switches)
     for use in uses:
         if use.site.node not in plan.reductions:
             _switch_to(plan, use)
+    past = plan.facts.batches.past_batches.values()
+    late = (use for use in past if _may_differ(use.loaders, use.current_loaders))
+    if any(past_batches.go_back(plan, use) for use in late):
+        return True
     if len(plan.choices.switches) > before:
         return True
     named = {use.site.node: loader_name(plan, use.site, use.loaders) for use in uses}

@@ -28,7 +28,7 @@ def shard_batch(*batches: Any, dim: int = 0) -> Any:
     Raises ValueError where there are no rows to split.
     """
     if world_size() > 1:
-        total = _rows(batches, dim)
+        total = number_of_samples(batches, dim)
         if total is None:
             raise ValueError("shard_batch: nothing here has rows: no tensor, array or list")
         share = share_of(total, world().rank, world_size())
@@ -107,15 +107,14 @@ def _mapped(batch: Any, dim: Dimensions, change: Callable[[Any, Any], Any]) -> A
     return changed
 
 
-def _rows(batch: Any, dim: int) -> int | None:
-    """The number of rows of the first thing in a batch that has any."""
+def number_of_samples(batch: Any, dim: int = 0) -> int | None:
+    """The number of rows of the first thing in a batch that has any; None where nothing has."""
     if _is_array(batch):
         return int(batch.shape[dim]) if batch.ndim > dim else None
     parts = batch.values() if isinstance(batch, dict) else batch
     if isinstance(batch, (dict, tuple)) or _holds_tensors(batch):
-        return next(
-            (rows for rows in (_rows(part, dim) for part in parts) if rows is not None), None
-        )
+        found = (number_of_samples(part, dim) for part in parts)
+        return next((rows for rows in found if rows is not None), None)
     return len(batch) if isinstance(batch, list) and dim == 0 else None
 
 

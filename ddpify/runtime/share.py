@@ -63,9 +63,12 @@ class Loops:
         self.ended: Share | None = None
         self.by_hand: Share | None = None  # of the latest batch that no loader made
         self.forwards = 0
+        self.totals: set[int] = set()  # the sizes of the batches that are shared
 
     def yielded(self, loop: Loop) -> None:
         """``loop`` has just yielded: its share holds now."""
+        if loop.share is not None:
+            self.totals.add(loop.share.total)
         running = self.running
         if running and running[-1] is loop:
             return

@@ -15,10 +15,16 @@ from ddpify.understanding.values import Instance
 
 @record
 class BatchSwitch:
-    """The loaders, of one place, whose batch is made the current one; ``code`` names the loader."""
+    """The loaders, of one place, whose batch is made the current one; ``code`` names the loader.
+
+    Or it is rows of an earlier batch, which the name ``rows`` holds; ``names`` are those that may
+    hold what came with these rows.
+    """
 
     loaders: frozenset[Instance]
     code: str
+    rows: str = ""
+    names: frozenset[str] = frozenset()
 
 
 @dataclass(eq=False, repr=False, slots=True)

@@ -126,6 +126,7 @@ class Interpreter(RunState):
         self.ways.start_pass()
         self.begun = self.budget.used
         self.current_loaders = frozenset()
+        self.batches_so_far.clear()
         self.modes.answers.clear()
         self.criteria.clear()
         self.without_parts.clear()

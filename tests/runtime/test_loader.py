@@ -375,6 +375,35 @@ def _sizes() -> list[int]:
     return sizes
 
 
+def _sizes_ahead() -> list[int]:
+    """The global sizes of batches that are used when the next one has come."""
+    sizes = []
+    going = iter(dd.shard(DataLoader(Indices(11), 4)))
+    coming = next(going, None)
+    while coming is not None:
+        x, coming = coming, next(going, None)
+        dd.use_batch_of({"text": "", "rows": x})
+        sizes.append(dd.global_batch_size(x))
+    return sizes
+
+
+def test_rows_tell_the_batch_that_they_are_of() -> None:
+    for size in (1, 2, 3):
+        assert run(_sizes_ahead, size) == [[4, 4, 3]] * size
+
+
+def _unclear() -> str:
+    first, _ = dd.shard(DataLoader(Indices(3), 2))
+    with pytest.raises(RuntimeError) as caught:
+        dd.use_batch_of(first)
+    return str(caught.value)
+
+
+def test_rows_that_may_be_of_either_batch_are_an_error() -> None:
+    (text, *_) = run(_unclear, 3)
+    assert "fit 1 and 2 of the batches so far" in text
+
+
 def test_the_innermost_loop_says_how_large_the_batch_is() -> None:
     turn = [7, 5, 5, 7, 5, 7, 9]
     expected = [*turn, *turn, 9, 5, 5, 9, 7, 7, 5, 5]

@@ -15,9 +15,20 @@ from ddpify.records import replace
 from ddpify.understanding.batching import carried_values, held_parts, joint_loaders
 from ddpify.understanding.facts import LateUse
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import Atom, Data, Instance, Scope, Tup, Value, deep_atoms, value
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Atom,
+    Data,
+    Instance,
+    Scope,
+    Tup,
+    Value,
+    deep_atoms,
+    value,
+)
 
 if TYPE_CHECKING:
+    from ddpify.understanding.choices import BatchSwitch
     from ddpify.understanding.run_state import RunState
 
 Places = frozenset[object]  # where loaders are made; with them, collections that are being aged
@@ -34,12 +45,21 @@ def passed(run: RunState, sources: frozenset[Instance], batch: Value) -> None:
     """Before a batch comes of these loaders: what names hold of them is of an earlier batch."""
     run.written = set(carried_values.places_in(batch))  # others may hold what is of an earlier one
     places: Places = frozenset(one.place for one in sources)
+    run.batches_so_far.append(places)
     for scope in _scopes(run):
         for name, held in scope.names.items():
             if not _may_hold_parts(held) or not held_parts.may_be_in(run, held):
                 continue
             if any(map(_is_part, _held_in(held))):
                 scope.names[name] = _of_the_past(run, held, places)
+
+
+def held_since(run: RunState, begun: int, held: Value) -> Value:
+    """What was evaluated after ``begun`` batches: those that came since have passed it."""
+    since = run.batches_so_far[begun:]
+    if not since or not any(map(_is_part, _held_in(held))):
+        return held
+    return _of_the_past(run, held, frozenset().union(*since))
 
 
 def _scopes(run: RunState) -> Iterator[Scope]:
@@ -125,12 +145,38 @@ def took_replicated(run: RunState, sources: frozenset[Instance]) -> None:
         taken(run, sources)
 
 
-def switched(run: RunState, statement: cst.CSTNode, loaders: frozenset[Instance]) -> None:
+def switched(run: RunState, statement: cst.CSTNode, switch: BatchSwitch) -> None:
     """Before a statement, the batch of these loaders becomes the current one, if it is not."""
-    made = {one.place for one in loaders}
+    made = {one.place for one in switch.loaders}
     if any({one.place for one in owner} != made for owner in run.current_loaders):
         run.facts.batches.switched.add(statement)
-    taken(run, loaders)
+    if switch.rows:
+        _back_to(run, statement, switch)
+    taken(run, switch.loaders)
+
+
+def _back_to(run: RunState, statement: cst.CSTNode, switch: BatchSwitch) -> None:
+    """Before a statement, some names hold the current batch's rows; all others, those of others."""
+    names = run.frame.scope.names
+    came = {name: _ages(names[name]) for name in {switch.rows, *switch.names} & names.keys()}
+    if True not in came.get(switch.rows, ()):
+        return
+    back = {name: names[name] for name, ages in came.items() if ages == came[switch.rows]}
+    run.facts.batches.switched.add(statement)
+    passed(run, switch.loaders, UNKNOWN)
+    for name, held in back.items():
+        names[name] = value(*map(_of_now, held.atoms))
+
+
+def _ages(held: Value) -> set[bool]:
+    """Whether a name holds parts of earlier batches, of the current one or of either."""
+    return {a.past for a in _held_in(held) if isinstance(a, Data) and a.placement.local}
+
+
+def _of_now(atom: Atom) -> Atom:
+    if isinstance(atom, Tup):
+        return Tup(tuple(value(*map(_of_now, item.atoms)) for item in atom.items))
+    return replace(atom, past=False) if isinstance(atom, Data) and atom.past else atom
 
 
 def left(run: RunState) -> None:

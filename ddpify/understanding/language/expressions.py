@@ -11,7 +11,7 @@ import libcst as cst
 
 from ddpify.understanding import definition_sites, narrowing, uses
 from ddpify.understanding.arithmetic import comparisons, one_tensor, tensor_pairs
-from ddpify.understanding.batching import persistent_state, samples_by_place
+from ddpify.understanding.batching import current_batch, persistent_state, samples_by_place
 from ddpify.understanding.language import (
     assignments,
     attributes,
@@ -192,7 +192,8 @@ def _conditional(run: RunState, node: cst.IfExp) -> Value:
 
 
 def _tuple(run: RunState, node: cst.Tuple) -> Value:
-    held = [*_displayed(run, node.elements)]
+    begun = [(key, item, len(run.batches_so_far)) for key, item in _displayed(run, node.elements)]
+    held = [(key, current_batch.held_since(run, at, item)) for key, item, at in begun]
     if any(key == "*" for key, _ in held):
         return value(_holding(run, node, held))  # of any length: read as a list is
     return value(Tup(tuple(item for _, item in held)))
@@ -271,7 +272,11 @@ def _call(run: RunState, node: cst.Call) -> Value:
     kwargs: dict[str, Value] = {}
     enters = any(isinstance(atom, (Function, Bound, Class)) for atom in callee.atoms)
     for arg in node.args:
+        begun = len(run.batches_so_far)
         result = run.eval(arg.value)
+        if len(run.batches_so_far) > begun:  # what earlier arguments hold is of an earlier batch
+            args = [current_batch.held_since(run, begun, one) for one in args]
+            kwargs = {k: current_batch.held_since(run, begun, one) for k, one in kwargs.items()}
         if enters and result.data:
             result = definition_sites.given_as(result, arg.value)
         if arg.star == "*":

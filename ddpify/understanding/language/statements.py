@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def execute(run: RunState, node: cst.BaseStatement) -> bool:
     """Run one statement; whether the next one is reached."""
     if run.choices.switches and node in run.choices.switches:
-        current_batch.switched(run, node, run.choices.switches[node].loaders)
+        current_batch.switched(run, node, run.choices.switches[node])
     if type(node) is cst.SimpleStatementLine:
         if run.choices.replicated_statements and node in run.choices.replicated_statements:
             with run.with_all_replicated():

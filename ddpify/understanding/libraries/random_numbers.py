@@ -200,7 +200,7 @@ def _drawn(
         if part.data.placement is Placement.COUNT:
             run.facts.sizes.shape_uses.update(part.data.definition_sites)
     rows = value(_rows(first, [*parts, *([receiver] if receiver else [])]))
-    current_batch.used(run, node, rows.data)
+    current_batch.used(run, node, [*rows.data, *(part.data for part in parts)])
     mixed = bool(draw.given) and draw.dim > 0
     if not run.frames_forward() and (mixed or not run.module.editable):
         _refuse(run, node, rows.data[0])

@@ -85,6 +85,7 @@ class State(Code):
         self.gone_through: list[cst.BaseExpression] = []  # what these loops go through
         # The loaders that the current batch comes from, for each way of getting here.
         self.current_loaders: frozenset[frozenset[Instance]] = frozenset()
+        self.batches_so_far: list[frozenset[object]] = []  # where the loaders of each are made
         self.current_replicated: frozenset[frozenset[Instance]] = (
             frozenset()
         )  # those that may be replicated

@@ -59,9 +59,33 @@ ALL = [TAKEN_AHEAD, TAKEN_TWICE, OF_THE_ROUND_BEFORE]
 
 
 @pytest.mark.parametrize("text", ALL)
-def test_a_batch_after_the_next_one_came_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_batch_after_the_next_one_came_becomes_the_current_one(tmp_path: Path, text: str) -> None:
+    rows = "before[0]" if text is OF_THE_ROUND_BEFORE else "a"
+    lines = added(tmp_path, HEAD + text)
+    loss = f"F.cross_entropy(brain({rows}), {'b' if rows == 'a' else 'before[1]'})"
+    at = lines.index(f"dd.use_batch_of({rows})")
+    assert lines[at + 1].endswith(f"dd.mean({loss})")
+
+
+MIXED = {
+    "two in one line": "penalty = F.mse_loss(brain(a).mean(0), brain(before[0]).mean(0))",
+    "two in a function": "penalty = both(a, before[0])",
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_two_batches_of_one_loader_in_one_line_are_refused(tmp_path: Path, name: str) -> None:
+    both = "def both(x, z):\n    return brain(x).std() * brain(z).std()\n\n\n"
+    text = OF_THE_ROUND_BEFORE.replace("penalty = penalty + ", f"{MIXED[name]} + ")
     with pytest.raises(Refusal, match="has given the next one"):
-        convert_text(tmp_path, HEAD + text)
+        convert_text(tmp_path, HEAD + both + text)
+
+
+def test_a_batch_beside_one_that_an_argument_takes_is_an_earlier_one(tmp_path: Path) -> None:
+    text = TAKEN_TWICE.replace("    c, d = next(going)\n", "").replace(
+        "a, b = c, d", "(a, b), _ = next(going), next(going)"
+    )
+    assert "dd.use_batch_of(a)" in added(tmp_path, HEAD + text)
 
 
 @pytest.mark.parametrize("text", ALL)
