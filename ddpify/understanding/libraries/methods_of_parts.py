@@ -213,6 +213,13 @@ def _items(call: _Call) -> Value | None:
     return generator(call.run, call.node, pair if call.name == "items" else held)
 
 
+def _by_key(call: _Call) -> Value | None:
+    """What lies under a name in a dictionary that a loader gives, also if it is taken out of it."""
+    key = call.args[0].constant() if call.args else ...
+    named = call.name in ("get", "pop", "setdefault") and isinstance(key, str)
+    return value(call.atom) if named else None
+
+
 def _with_places_changed(call: _Call) -> Value | None:
     """A list or an array of a rank's rows that is changed so that they lie at other places."""
     run, node, atom = call.run, call.node, call.atom
@@ -302,6 +309,7 @@ _RULES = (
     _rounded,
     _moved,
     _items,
+    _by_key,
     _with_places_changed,
     _copied_for_each_row,
     _looked_through,

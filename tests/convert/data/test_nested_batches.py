@@ -104,3 +104,34 @@ for batch in feed:
 def test_parts_that_a_comprehension_moves_stay_apart(tmp_path: Path, moved: str) -> None:
     lines = added(tmp_path, MOVED.replace("MOVED", moved))
     assert "print(dd.sum(count), width, dd.sum(len(words)))" in lines
+
+
+NAMED = """\
+class Named(torch.utils.data.Dataset):
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, i):
+        return {"x": features[i], "kind": i % 3}
+
+
+brain = nn.Linear(4, 3)
+feed = DataLoader(Named(), batch_size=6)
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+criterion = nn.CrossEntropyLoss(weight=torch.tensor([0.2, 0.3, 0.5]))
+for batch in feed:
+    kinds = TAKEN
+    penalty = criterion(brain(batch["x"]), kinds)
+    rule.zero_grad()
+    penalty.backward()
+    rule.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "taken", ['batch.pop("kind")', 'batch.pop("kind", None)', 'batch.get("kind")']
+)
+def test_a_part_that_is_taken_out_by_its_name_is_not_gathered(tmp_path: Path, taken: str) -> None:
+    lines = added(tmp_path, HEAD + NAMED.replace("TAKEN", taken))
+    assert not any("gather" in line for line in lines)
+    assert "weight=criterion.weight[kinds].sum()" in "".join(lines)
