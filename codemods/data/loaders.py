@@ -32,7 +32,9 @@ def edit(plan: Plan, edits: Edits) -> None:
                 edits.note(site, text, attention=True)
             if not unsplit and plan.options.sampler == "distributed" and _samples_itself(loader):
                 edits.note(site, _KEPT, attention=True)
-            if how is not None:
+            if layout is _UNREAD:
+                edits.note(site, _ROWS_FIRST, attention=True)
+            elif how is not None:
                 edits.note(site, how)
             elif not unsplit and _pads(loader):
                 edits.note(site, _PADDING, attention=True)
@@ -135,6 +137,11 @@ _MIXED = (
     "its collate function lets the samples of a batch depend on each other: each rank puts whole"
     " batches together and keeps its own rows, so that the loading is not divided"
 )
+_UNREAD: BatchDimensions = {}
+_ROWS_FIRST = (
+    "code that ddpify cannot read puts its batches together: each rank puts whole batches together"
+    " and keeps its rows, which must come first in every tensor (a run ends where they do not)"
+)
 _OUT_OF_ORDER = (
     "its data set gives what comes next, whatever the index is, so that every rank must take all"
     " samples, and the sample dimension of its batches is unknown"
@@ -149,6 +156,8 @@ def _padding(layout: BatchDimensions | None) -> str:
     """The arguments for batches that every rank collates in full."""
     if layout is None:
         return ""
+    if layout is _UNREAD:
+        return ', collate="unread"'
     dims: object = layout
     if isinstance(layout, tuple) and len(layout) == 1:
         dims = layout[0]
@@ -172,6 +181,8 @@ def _known_layout(plan: Plan, loader: Instance, reason: str, remedy: str) -> Bat
     if collating.puts_batch_first(loader):
         return (0,)
     layout = plan.facts.loading.layouts.get(loader)
+    if layout is None and loader in plan.facts.loading.unread:
+        return _UNREAD
     if layout is None:
         plan.refuse(
             Refusal(

@@ -2,7 +2,7 @@
 
 import copy
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -99,6 +99,11 @@ def _mapped(batch: Any, dim: Dimensions, change: Callable[[Any, Any], Any]) -> A
         dims = dim if isinstance(dim, Sequence) else [dim] * len(batch)
         parts = [change(value, place) for value, place in zip(batch, dims, strict=True)]
         return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
+    if isinstance(batch, MutableMapping):  # a tokenizer's encoding
+        changed = copy.copy(batch)
+        for key, value in batch.items():
+            changed[key] = change(value, dim[key] if isinstance(dim, dict) else dim)
+        return changed
     if not isinstance(dim, dict) or not hasattr(batch, "__dict__"):
         raise TypeError(f"where the rows lie in a {type(batch).__name__} is not known")
     changed = copy.copy(batch)

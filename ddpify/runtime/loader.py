@@ -56,6 +56,8 @@ def shard(
     all samples. Then each rank keeps its rows: along ``dim``, which may be one for each part of a
     tuple, or of a dict or an object by its name; None is for a part that has no rows. Where the
     collate function leaves samples out, the ranks share the rows that are left.
+    ``collate="unread"`` does so where it is not known what the collate function makes: a tensor
+    that has not a row for each sample raises ValueError.
 
     ``joined``: the script joins its rows with those of another loader, of another number, where
     a rank that has none cannot be told from one that has a single one: a batch of fewer samples
@@ -69,16 +71,16 @@ def shard(
         raise ValueError(f"sampler is 'exact' or 'distributed', not {sampler!r}")
     if batch not in ("global", "per-rank"):
         raise ValueError(f"batch is 'global' or 'per-rank', not {batch!r}")
-    if collate not in ("local", "global"):
-        raise ValueError(f"collate is 'local' or 'global', not {collate!r}")
+    if collate not in ("local", "global", "unread"):
+        raise ValueError(f"collate is 'local', 'global' or 'unread', not {collate!r}")
     shared = _shared(loader)
     if not isinstance(shared, SharedLoader) or shared is loader:
         return loader
     shared.__dict__.update(ddpify_joined=joined, ddpify_unsharded=loader)
     if batch == "per-rank":
         _join_batches(shared)
-    if collate == "global" and sampler == "exact" and shared.batch_sampler is not None:
-        _share_rows(shared, dim)
+    if collate != "local" and sampler == "exact" and shared.batch_sampler is not None:
+        _share_rows(shared, dim, every=collate == "unread")
     elif isinstance(shared.dataset, IterableDataset):
         _share_samples(shared)
     else:
@@ -165,10 +167,11 @@ def _share_samples(shared: SharedLoader) -> None:
     shared.__dict__["ddpify_in_batch"] = True
 
 
-def _share_rows(shared: SharedLoader, dim: Dimensions) -> None:
+def _share_rows(shared: SharedLoader, dim: Dimensions, *, every: bool) -> None:
     place = world()
     if place.size > 1:
-        shared.collate_fn = GlobalCollate(shared.collate_fn, place.rank, place.size, dim)
+        whole, rank, size = shared.collate_fn, place.rank, place.size
+        shared.collate_fn = GlobalCollate(whole, rank, size, dim, every=every)
         shared.__dict__["ddpify_in_batch"] = True
 
 

@@ -117,10 +117,17 @@ class GlobalCollate(PartCollate):
     """A collate_fn that puts a whole global batch together, and keeps this rank's rows of it."""
 
     def __init__(
-        self, collate: Callable[[Any], Any], rank: int, size: int, dim: Dimensions
+        self,
+        collate: Callable[[Any], Any],
+        rank: int,
+        size: int,
+        dim: Dimensions,
+        *,
+        every: bool = False,
     ) -> None:
         super().__init__(collate, rank, size)
         self.dim = dim
+        self.every = every  # each tensor must have a row for each sample
 
     def __call__(self, samples: list[Any]) -> tuple[tuple[int, int, int], Any]:
         """A global batch's samples -> the fields of its Share, and this rank's rows."""
@@ -134,5 +141,5 @@ class GlobalCollate(PartCollate):
 
     def _kept(self, batch: Any, total: int) -> int:
         """How many of so many samples the collate function has not left out."""
-        found = number_of_rows(batch, self.dim)
+        found = None if self.every else number_of_rows(batch, self.dim)
         return found if found is not None and 0 < found < total else total

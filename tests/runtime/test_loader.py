@@ -1,6 +1,8 @@
 """Sharded loaders go through the batches of the plain loader, index for index."""
 
+import functools
 import random
+from collections import UserDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -553,15 +555,26 @@ def test_padding_of_the_whole_batch() -> None:
     ]
 
 
-def _without_rows() -> None:
+def _without_rows(collate: str, more: int) -> None:
     data: Any = range(4)
-    loader = DataLoader(data, 4, collate_fn=lambda rows: torch.ones(len(rows) + 1))
-    next(iter(dd.shard(loader, collate="global")))
+    loader = DataLoader(data, 4, collate_fn=lambda rows: torch.ones(len(rows) + more))
+    next(iter(dd.shard(loader, collate=collate)))
 
 
-def test_padding_of_a_batch_without_rows() -> None:
-    outcomes = launch(_without_rows, 2)
+@pytest.mark.parametrize(("collate", "more"), [("global", 1), ("unread", -1)])
+def test_padding_of_a_batch_without_rows(collate: str, more: int) -> None:
+    outcomes = launch(functools.partial(_without_rows, collate, more), 2)
     assert all("no 4 rows along dimension 0" in outcome.stderr for outcome in outcomes)
+
+
+def _encoded() -> list[Any]:
+    data: Any = range(5)
+    loader = DataLoader(data, 3, collate_fn=lambda rows: UserDict(ids=torch.tensor(rows)))
+    return [batch["ids"].tolist() for batch in dd.shard(loader, collate="unread")]
+
+
+def test_unread_batches_are_dictionaries_of_any_kind() -> None:
+    assert run(_encoded, 2) == [[[0, 1], [3]], [[2], [4]]]
 
 
 def _unsplit() -> list[list[list[int]]]:

@@ -31,6 +31,7 @@ from ddpify.understanding.values import (
     Number,
     Tup,
     Value,
+    deep_atoms,
     join,
     value,
 )
@@ -76,13 +77,15 @@ def yielded(run: RunState, node: cst.BaseExpression, loader: Instance) -> Value 
     )
     run.mixes(node, *(replace(leaf, dim=0) for leaf in picked))
     layout = None if picked else _layout(made)
+    behind = any(is_rows(one) and (one.dim > 0 or one.ragged) for one in _leaves(made))
+    if behind or layout is not None:
+        run.facts.loading.unread.discard(loader)
     if layout is not None:
         run.facts.loading.layouts[loader] = layout
     usual = Data(Placement.SHARD, frozenset({loader}), form=Layout.YIELDED)
     if loader in run.facts.loading.mixed and layout is not None:
         return _batch(made, usual, whole=True)
-    behind = (is_rows(leaf) and (leaf.dim > 0 or leaf.ragged) for leaf in _leaves(made))
-    return _batch(made, usual) if any(behind) else None
+    return _batch(made, usual) if behind else None
 
 
 def _counts_samples(leaf: Atom) -> TypeGuard[Data]:
@@ -96,6 +99,26 @@ def _is_picked(leaf: Atom) -> TypeGuard[Data]:
         return False
     single = leaf.placement is Placement.ROWS or leaf.dim == NO_ROWS
     return single and bool(leaf.taken_by)
+
+
+def read_together(run: RunState, node: cst.CSTNode, given: Iterable[Value]) -> None:
+    """Note that unread code gets something of each sample: one may depend on the others there."""
+    if not run.collating:
+        return
+    starred = node.args if isinstance(node, cst.Call) else ()
+    spread = (run.seen(one.value) for one in starred if one.star == "*")
+    met = [row for one in (*given, *spread) for row in _of_all_samples(one)]
+    run.mixes(node, *met)
+    run.facts.loading.unread.update(loader for row in met for loader in row.loaders)
+
+
+def _of_all_samples(one: Value) -> Iterator[Data]:
+    """What a value holds of the samples of a batch, as rows: their tensors, and lists of theirs."""
+    for atom in deep_atoms(one):
+        if is_rows(atom):
+            yield one_row(atom)
+        elif isinstance(atom, Instance) and atom.type == "list" and set(atom.attributes) == {"*"}:
+            yield from (one_row(each) for each in atom.elements.of(Data) if each.dim == NO_ROWS)
 
 
 def _takes_single_samples(loader: Instance) -> bool:

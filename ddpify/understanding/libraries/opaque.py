@@ -12,7 +12,12 @@ from ddpify.understanding import uses
 from ddpify.understanding.arguments import Keywords, argument_pairs, local_data, of_layer
 from ddpify.understanding.arithmetic import patterns, sequences, tensor_pairs, tensors
 from ddpify.understanding.arithmetic.denominators import LossCall
-from ddpify.understanding.batching import batch_layers, handmade_batches, per_sample_lists
+from ddpify.understanding.batching import (
+    batch_layers,
+    collating,
+    handmade_batches,
+    per_sample_lists,
+)
 from ddpify.understanding.forms import Form, Layout
 from ddpify.understanding.libraries import (
     container_layers,
@@ -56,6 +61,7 @@ def foreign(
     escaping_loaders.note_loaders(run, node, name, args, kwargs)
     operands = argument_pairs(node, args, kwargs)
     tensor_pairs.note_used_unseen(run, node, [v for _, v in operands])
+    collating.read_together(run, node, [one for _, one in operands])
     local = [(n, v) for n, v in operands if any(True for _ in local_data(v))]
     for expression, one in local:
         run.demand_held(expression, one, f"{name}()")
@@ -152,6 +158,8 @@ def opaque(
     """The result of code that ddpify cannot read, given these arguments."""
     operands = argument_pairs(node, args, kwargs)
     handmade_batches.meet(run, operands, surely=target is not None, unseen=target is not None)
+    if target is None or not _takes_one(target):
+        collating.read_together(run, node, [one for _, one in operands])
     if tensor_pairs.beside_replicated(run, _held_tensors(run, operands)):
         return REPLICATED
     shards: list[Data] = []

@@ -113,6 +113,23 @@ def test_an_object_that_holds_a_batch(tmp_path: Path, runs: TrainingRuns) -> Non
     assert_trains_the_same(runs, converted.with_name("script.py"), converted)
 
 
+UNREAD = [
+    "x = unread(torch.stack)([x for x, _ in samples]).flip(0)",
+    "x = unread(torch.flipud)(x)",
+    "x = x + unread(max)(*[float(x[0]) for x, _ in samples])",
+    "x = unread(default_collate)(samples)[0].flip(0)",
+]
+
+
+@pytest.mark.parametrize("line", UNREAD)
+def test_unread_code_gets_all_samples(tmp_path: Path, runs: TrainingRuns, line: str) -> None:
+    hidden = "import pickle\n    unread = lambda f: pickle.loads(pickle.dumps(f))\n"
+    collate = f"{hidden}    {STACKED}    {line}\n    return x, y"
+    converted, text = _converted(tmp_path, collate, TAKEN)
+    assert 'collate_fn=collate),collate="unread")' in text or 'collate="global")' in text
+    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+
+
 def test_where_the_rows_lie_must_be_known(tmp_path: Path) -> None:
     collate = f"{STACKED}    return unseen(x - x.mean(0)), y"
     with pytest.raises(DdpifyError, match="the sample dimension of those is unknown"):
