@@ -131,7 +131,7 @@ def test_unread_code_gets_all_samples(tmp_path: Path, runs: TrainingRuns, line: 
 
 
 def test_where_the_rows_lie_must_be_known(tmp_path: Path) -> None:
-    collate = f"{STACKED}    return unseen(x - x.mean(0)), y"
+    collate = f"{STACKED}    return unseen(x - x.mean(0)), x.t()"
     with pytest.raises(DdpifyError, match="the sample dimension of those is unknown"):
         _converted(tmp_path, collate, TAKEN)
 
