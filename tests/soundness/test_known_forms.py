@@ -357,6 +357,12 @@ FORMS = [
         "r = nn.CosineSimilarity(dim=0)(out, targets)\n"
         "r = r + F.cosine_embedding_loss(out, targets, (targets[:, 0] > 0) * 2 - 1)",
     ),
+    (
+        "loop",
+        "import pickle, types\nunread = pickle.loads(pickle.dumps(types.SimpleNamespace))\n"
+        "held = unread(w=torch.arange(4.0), v=[torch.arange(4.0)])\n"
+        "loss = loss + held.w[labels].mean()\nprint(held.v[0][labels].sum().item())",
+    ),
 ]
 
 

@@ -23,6 +23,7 @@ from ddpify.understanding.shapes import bounds
 from ddpify.understanding.syntax import indices_of
 from ddpify.understanding.values import (
     REPLICATED,
+    UNKNOWN,
     Data,
     Value,
     value,
@@ -37,6 +38,12 @@ def replicated_item(run: RunState, node: cst.Subscript) -> Value:
     count_places(run, node)
     by_rows = _by_gathered(run, node) or rows_by_index(run, node)
     return by_rows or handmade_batches.sliced(run, node) or REPLICATED
+
+
+def rows_of_unread(run: RunState, node: cst.Subscript) -> Value:
+    """An item of something that is not understood: rows where what takes them says so."""
+    by_rows = _by_gathered(run, node) or rows_by_index(run, node)
+    return by_rows or handmade_batches.sliced(run, node) or UNKNOWN
 
 
 def count_places(run: RunState, node: cst.Subscript) -> None:

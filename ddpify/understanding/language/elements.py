@@ -43,6 +43,7 @@ from ddpify.understanding.values import (
     Data,
     Function,
     Instance,
+    Method,
     Number,
     Params,
     ReplicatedTensor,
@@ -64,7 +65,8 @@ def subscript(run: RunState, node: cst.Subscript) -> Value:
     owner = run.eval(node.value)
     key = subscript_key(run, node)
     indexed = _of_several(run, node, _indexed(owner, key))
-    found = join(*(_item_of(run, node, atom, key) for atom in indexed))
+    known = [_item_of(run, node, atom, key) for atom in indexed]
+    found = join(*known) if owner else picked_by_rows.rows_of_unread(run, node)
     return picked_views.of_item(run, node, _looked_up(run, node, found))
 
 
@@ -152,6 +154,8 @@ def _item_of(run: RunState, node: cst.Subscript, atom: Atom, key: str) -> Value:
         return picked_by_rows.replicated_item(run, node)
     if isinstance(atom, Params):
         return picked_by_rows.rows_of_weights(run, node) or value(atom)
+    if isinstance(atom, Method):  # what an object of unread code holds, such as ``graph.y``
+        return picked_by_rows.rows_of_unread(run, node)
     return UNKNOWN
 
 

@@ -54,6 +54,11 @@ WAYS = {
         "import feeding\nfor a, b in feeding.batches(8):\n",
         "a, b = dd.shard_batch(a, b)",
     ),
+    "an object of code that ddpify cannot read": (
+        "import feeding\nseas = feeding.load()\nfor i in range(0, 90, 8):\n"
+        "    a, b = seas.x[i : i + 8], seas.near.y[i : i + 8]\n",
+        "a, b = dd.shard_batch(seas.x[i : i + 8], seas.near.y[i : i + 8])",
+    ),
     "code that ddpify cannot read": (
         "import feeding\nfor step in range(9):\n    a, b = feeding.batch(8)\n",
         "a, b = dd.shard_batch(a, b)",
