@@ -94,7 +94,7 @@ class Interpreter(RunState):
         found = self.facts
         told = number >= _TELLING_PASSES and self.brief
         try:
-            if told and self.budget.used > self.budget.most // 3:
+            if told and self.budget.used > self.budget.most // 4:
                 raise Exhausted(self.budget)
             self.one_pass()
         except Exhausted as error:

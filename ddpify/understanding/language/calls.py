@@ -75,10 +75,14 @@ class _Call(NamedTuple):
         return self.function.node, place, self.receiver, args, modes
 
     def joint_key(self, run: RunState) -> object:
-        """What the calls have in common that are taken together."""
+        """What the calls have in common that are taken together.
+
+        In a brief run that is not what sorts of values they give.
+        """
         modes = bool(run.no_grad), bool(run.all_replicated), self.forward, run.training
-        given = tuple(map(merged_calls.sorts, (*self.args, *self.kwargs.values())))
-        shape = len(self.args), tuple(self.kwargs), given, _captured(self.function)
+        given = [] if run.ways.bounds.once else [*self.args, *self.kwargs.values()]
+        sorts = tuple(map(merged_calls.sorts, given))
+        shape = len(self.args), tuple(self.kwargs), sorts, _captured(self.function)
         return self.function.node, self.receiver, shape, modes
 
 
