@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import compileall
 import gc
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         for package in ("ddpify", "codemods"):
             compileall.compile_dir(ROOT / package, quiet=2)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than there are processors: many tests wait for a rank that does not come."""
+    return (os.cpu_count() or 1) + 1
 
 
 @dataclass(frozen=True)
