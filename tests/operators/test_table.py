@@ -276,7 +276,7 @@ def test_what_torch_tags_as_pointwise_is_elementwise() -> None:
     known = {name for name in tagged if rule_of(name) is not None and not name.endswith("_")}
     apart = {name for name in known if rule_of(name) not in (Rule.ELEMENTWISE, Rule.BY_ARGUMENTS)}
     assert len(known) > 100
-    assert not apart
+    assert apart == {"equal"}  # which gives one truth value, whatever its tag says
 
 
 def test_an_operator_that_is_not_listed_is_not_known() -> None:

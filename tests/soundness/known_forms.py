@@ -1,4 +1,4 @@
-"""Scripts around single lines: in the loop, in a model's forward, in a collate function."""
+"""Scripts around single lines: in the loop, a model's forward, a collate function, a hook."""
 
 from __future__ import annotations
 
@@ -69,6 +69,24 @@ for epoch in range(2):
         loss = F.mse_loss(out, targets)
 {_STEP}"""
 
+_HOOK = f"""\
+{_HEAD}
+
+def hook(module, args, h):
+    LINES
+    return h
+
+
+{_DATA}\
+loader = DataLoader(data, batch_size=5, shuffle=True)
+model = nn.Linear(4, 4)
+model.register_forward_hook(hook)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for epoch in range(2):
+    for inputs, targets, labels in loader:
+        loss = F.mse_loss(model(inputs), targets)
+{_STEP}"""
+
 _COLLATE = f"""\
 {_HEAD}
 
@@ -109,6 +127,7 @@ _PLACES = {
     "forward": (_FORWARD, 8),
     "collate": (_COLLATE, 4),
     "by hand": (_BY_HAND, 8),
+    "hook": (_HOOK, 4),
 }
 
 

@@ -46,7 +46,10 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
     _write_whole(run, target, owner, new)
     rows = [data for data in owner.data if _has_rows(data)]
     indexed_rows.ask_for_others(run, target, rows)
-    if rows and (not is_at_own_rows(run, target) or earlier_samples.is_written_of(run, target)):
+    sliced = any(isinstance(one.slice, cst.Slice) for one in target.slice)
+    longer = sliced and any(data.listed for data in rows)
+    own = is_at_own_rows(run, target) and not longer
+    if rows and (not own or earlier_samples.is_written_of(run, target)):
         for data in rows:
             write_into_all(run, target, data)
     elif rows:

@@ -65,6 +65,7 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
     if not left[1].data and not right[1].data:
         return _of_no_parts(run, operator, left, right)
     repeated = _repeated(run, left, right) if operator == "*" else None
+    repeated = repeated or (_longer(run, left, right) if operator in "+*" else None)
     if repeated is not None:
         return repeated
     _place_among_all(run, left, right)
@@ -139,6 +140,29 @@ def _repeated(run: RunState, left: Operand, right: Operand) -> Value | None:
             )
             return value(tensor_sizes.rows_as_many(counts[0]))
     return None
+
+
+def _longer(run: RunState, left: Operand, right: Operand) -> Value | None:
+    """``x.tolist() + [1]``, a list with other items than a rank's rows; None for other operands.
+
+    It is made of the rows of all ranks.
+    """
+    if run.collating:
+        return None
+    lists = [[a for a in held.of(Instance) if a.type == "list"] for _, held in (left, right)]
+    for (shown, _), held in zip((left, right), lists, strict=True) if all(lists) else ():
+        run.demand_held(shown, value(*(a for a in held if a.each)), uses.POSITIONS)
+    rows = [(shown, d) for shown, held in (left, right) for d in held.data if _is_in_a_list(d)]
+    if not rows:
+        return None
+    for shown, data in rows:
+        run.demand(shown, value(data), uses.A_STATISTIC)
+    whole = rows[0][1].placed(Placement.REPLICATE)
+    return value(replace(whole, form=Layout.GATHERED, flat=True, opaque=True, listed=True))
+
+
+def _is_in_a_list(data: Data) -> bool:
+    return data.listed and data.placement is Placement.SHARD
 
 
 def count_held(run: RunState, shown: cst.BaseExpression, held: Sequence[Data]) -> None:

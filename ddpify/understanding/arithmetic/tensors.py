@@ -66,9 +66,7 @@ WRITING_BY_INDEX = frozenset(
     " index_reduce index_reduce_ masked_scatter masked_scatter_ put put_ scatter scatter_"
     " scatter_add scatter_add_ scatter_reduce scatter_reduce_".split()
 )
-_COMPARING = frozenset(
-    "eq ne gt lt ge le equal not_equal greater less greater_equal less_equal".split()
-)
+_COMPARING = frozenset("eq ne gt lt ge le not_equal greater less greater_equal less_equal".split())
 _PICKED = (Placement.ROWS, Placement.COUPLED)
 # Functions of two tensors that broadcast them against each other.
 BROADCASTING = frozenset(

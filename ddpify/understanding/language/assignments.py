@@ -189,6 +189,8 @@ def augmented(run: RunState, node: cst.AugAssign) -> None:
     picked_views.change(run, old, [node.value])
     for held in old.data:
         samples_by_place.changed(run, node, held, "extend")
+        if held.listed and not run.collating:
+            row_writes.write_into_all(run, node.target, held)
     begun = [loop.assigned.copy() for loop in run.frame.loops]
     assign(run, node.target, result)
     for loop, names in zip(run.frame.loops, begun, strict=True):

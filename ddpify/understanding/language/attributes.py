@@ -18,6 +18,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import transpositions
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
+    ANY_NAME,
     REPLICATED,
     UNKNOWN,
     Atom,
@@ -159,6 +160,7 @@ def _instance_attribute(
     if (atom, name) in run.facts.parameters and run.frame.receiver is not atom:
         return value(Params(atom))
     if held is not None:
+        held = join(held, atom.attribute(ANY_NAME) or UNKNOWN)
         if run.rounds:
             earlier_samples.read_attribute(run, atom, name, node)
         held = carried_values.read(run, atom, name, held)

@@ -19,6 +19,7 @@ from ddpify.understanding.libraries import (
     criteria,
     instances,
     library,
+    made_callables,
     methods,
     mode_switches,
     object_kinds,
@@ -131,6 +132,8 @@ def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyp
         return join(*(_call_atom(run, node, one, given, named) for one in function.atoms))
     if isinstance(atom, Instance) and atom.type == vectorised.TYPE:
         return vectorised.call(run, node, atom, args)
+    if made_callables.is_one(atom):
+        return made_callables.call(run, node, atom, args, kwargs)
     if isinstance(atom, Instance):
         return call_instance(run, node, atom, args, kwargs)
     return opaque.call_unknown(run, node, args, kwargs, atom)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import definition_sites
+from ddpify.understanding.arithmetic import row_writes
 from ddpify.understanding.batching import current_batch
 from ddpify.understanding.language import assignments, branches, definitions, imports, loops
-from ddpify.understanding.libraries import object_kinds, runtime_names
+from ddpify.understanding.libraries import container_methods, object_kinds, runtime_names
+from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Const, Instance, Value, value
 
 if TYPE_CHECKING:
@@ -75,6 +77,19 @@ def _shared(run: RunState, node: cst.Global | cst.Nonlocal) -> None:
 def _delete(run: RunState, node: cst.Del) -> None:
     if isinstance(node.target, cst.Name):
         run.frame.scope.names.pop(node.target.value, None)
+    elif isinstance(node.target, cst.Subscript):
+        _delete_item(run, node.target)
+
+
+def _delete_item(run: RunState, target: cst.Subscript) -> None:
+    """``del items[0]``: of a list of samples, it is that of one process only among all of them."""
+    owner = run.eval(target.value)
+    for data in owner.data if not run.collating else ():
+        if data.placement is Placement.SHARD:
+            row_writes.write_into_all(run, target.value, data)
+    for atom in owner.of(Instance):
+        if atom.type == "list":
+            container_methods.of_container(run, target, atom, "pop", [], {})
 
 
 def _with(run: RunState, node: cst.With) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arguments import Keywords, argument_pairs
-from ddpify.understanding.arithmetic import patterns, picked_views, sequences
+from ddpify.understanding.arithmetic import patterns, picked_views, row_writes, sequences
 from ddpify.understanding.arithmetic.denominators import LossCall
 from ddpify.understanding.libraries import (
     distributions,
@@ -35,6 +35,8 @@ from ddpify.understanding.libraries.object_kinds import (
 from ddpify.understanding.libraries.opaque import foreign
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.operators.in_place import changes_values
+from ddpify.understanding.operators.table import rule_of
+from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import REPLICATED, Instance, Value
 
 if TYPE_CHECKING:
@@ -95,8 +97,18 @@ def _change(
     in_place = changes_values(short) or kwargs.get("inplace", REPLICATED).constant() is True
     if in_place and given:
         picked_views.change(run, given[0][1], [shown for shown, _ in given[1:]])
+        _change_all(run, short, *given[0])
     if "out" in kwargs:
         picked_views.change(run, kwargs["out"], [shown for shown, _ in given])
+
+
+def _change_all(run: RunState, short: str, shown: cst.BaseExpression, held: Value) -> None:
+    """A function that no table lists may change rows by others: it changes those of all ranks."""
+    if rule_of(short) is not None or run.collating:
+        return
+    for data in held.data:
+        if data.placement is Placement.SHARD:
+            row_writes.write_into_all(run, shown, data)
 
 
 def _by_family(  # type: ignore[no-untyped-def]

@@ -9,12 +9,15 @@ import libcst as cst
 from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (
+    ANY_NAME,
     REPLICATED,
     Atom,
     Const,
+    Data,
     Instance,
     Namespace,
     Value,
+    deep_atoms,
     join,
     value,
 )
@@ -82,7 +85,14 @@ def set_attribute(run: RunState, node: cst.BaseExpression, args: list[Value]) ->
                 run.put(owner, str(name), args[2])
             if not names:
                 set_any(run, owner)
+                _set_unknown(run, owner, args[2])
     return REPLICATED
+
+
+def _set_unknown(run: RunState, owner: Instance, new: Value) -> None:
+    """Let any attribute of an object be what was computed of a batch."""
+    if any(isinstance(one, Data) for one in deep_atoms(new)):
+        run.put(owner, ANY_NAME, new)
 
 
 def set_any(run: RunState, owner: Instance) -> None:

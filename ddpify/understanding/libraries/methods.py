@@ -109,6 +109,8 @@ def _object_method(  # type: ignore[no-untyped-def]
 ) -> Value:
     if atom.type in CONTAINERS or mapping_classes.has(atom, name):
         return of_container(run, node, atom, name, args, kwargs)
+    if name == "__setattr__":
+        return lookup_by_name.set_attribute(run, node, [value(atom), *args])
     if atom.type == autograd_functions.CONTEXT:
         return autograd_functions.saved(atom, name, args)
     if name in ("forward", "__call__") and is_loss(atom):

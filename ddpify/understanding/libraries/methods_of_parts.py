@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 _FACTS_OF_A_TENSOR = frozenset(
     "dim ndimension is_floating_point element_size stride get_device is_contiguous".split()
 )
+_IN_A_LIST = ("__iadd__", "__imul__", "__setitem__", "__delitem__")
 _LOOKING_THROUGH = ("index", "count")  # of a list that ``tolist()`` gives
 _UNDER_EACH_OTHER = ("repeat", "tile", "repeat_interleave")
 _BY_SIZES = ("expand", "view", "reshape")
@@ -145,7 +146,7 @@ def _read(call: _Call) -> Value | None:
         return REPLICATED
     rows = atom.placement is Placement.SHARD and not atom.opaque
     if name == "tolist" and (rows or atom.form in (Layout.ROW, Layout.GATHERED)):
-        return value(atom)
+        return value(replace(atom, listed=True))
     if name in ("item", "tolist", "__float__", "__format__"):
         call.run.demand(call.receiver, value(atom), f"{name}()")
         return REPLICATED
@@ -225,7 +226,9 @@ def _with_places_changed(call: _Call) -> Value | None:
     run, node, atom = call.run, call.node, call.atom
     sorts = call.name == "sort" and isinstance(run.module.parents.get(node), cst.Expr)  # in place
     rows = atom.placement is Placement.SHARD and atom.form is Layout.TENSOR and not atom.opaque
-    if not rows or run.collating or not (sorts or call.name in samples_by_place.MOVING_ITEMS):
+    moves = call.name in samples_by_place.MOVING_ITEMS
+    moves |= atom.listed and call.name in _IN_A_LIST
+    if not rows or run.collating or not (sorts or moves):
         return None
     row_writes.write_into_all(run, receiver_of(node), atom)
     return REPLICATED

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.records import record
+from ddpify.understanding import uses
 from ddpify.understanding.answers import first_answer
-from ddpify.understanding.arguments import Keywords
+from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.batching import batch_layers, handmade_batches, model_inputs
 from ddpify.understanding.libraries import (
     container_layers,
@@ -124,7 +125,7 @@ def _set_up(call: _Call) -> Value | None:
         for number, one in enumerate(args):
             run.give(model, f"{name} {number}", one)
     if name == "register_buffer" and args:
-        _register_buffer(run, model, args[0].constant())
+        _register_buffer(call, args[0].constant())
     return REPLICATED if name in _SETTING_UP else None
 
 
@@ -142,7 +143,7 @@ def _opaque(call: _Call) -> Value:
     args, kwargs = call.args, call.kwargs
     _note_hook(run, node, name)
     if name in sample_hooks.OF_LAYERS:
-        sample_hooks.of_layer(run, node, name, args[0] if args else UNKNOWN)
+        sample_hooks.of_layer(run, node, name, args[0] if args else UNKNOWN, model)
         return REPLICATED
     if name in ("forward", "__call__"):
         run.facts.event(model, "bypass", run.site(node), gradient=not run.no_grad)
@@ -151,10 +152,13 @@ def _opaque(call: _Call) -> Value:
     return opaque(run, node, model, args, kwargs)
 
 
-def _register_buffer(run: RunState, model: Instance, name: object) -> None:
+def _register_buffer(call: _Call, name: object) -> None:
+    """A buffer is the same on all ranks: what it is made of in a forward is that of all samples."""
+    for shown, one in argument_pairs(call.node, call.args, call.kwargs)[1:]:
+        call.run.demand_held(shown, one, uses.A_KEPT_COLLECTION)
     if isinstance(name, str):
-        run.put(model, name, REPLICATED)
-        run.facts.buffers.add((model, name))
+        call.run.put(call.model, name, REPLICATED)
+        call.run.facts.buffers.add((call.model, name))
 
 
 def _note_hook(run: RunState, node: cst.BaseExpression, name: str) -> None:

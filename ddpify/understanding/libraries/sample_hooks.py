@@ -18,10 +18,10 @@ from ddpify.understanding.libraries.trial_runs import mixes
 from ddpify.understanding.linearity import is_linear
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
-    UNKNOWN,
     Bound,
     Data,
     Function,
+    Instance,
     Tup,
     Value,
     value,
@@ -39,13 +39,15 @@ _BACKWARD = (
 OF_LAYERS = (*_FORWARD, *_BACKWARD)
 
 
-def of_layer(run: RunState, node: cst.BaseExpression, name: str, hook: Value) -> None:
+def of_layer(
+    run: RunState, node: cst.BaseExpression, name: str, hook: Value, layer: Instance
+) -> None:
     """Note a hook of a layer that gets samples, or gradients of samples."""
     data = Data(Placement.SHARD, frozenset())
     before = name.endswith("_pre_hook")
     several = value(Tup((value(data),)))
     last = [] if before else [value(data) if name in _FORWARD else several]
-    _note(run, node, hook, [UNKNOWN, several, *last], gradient=name in _BACKWARD)
+    _note(run, node, hook, [value(layer), several, *last], gradient=name in _BACKWARD)
 
 
 def of_rows(run: RunState, node: cst.BaseExpression, rows: Data, hook: Value) -> None:

@@ -24,6 +24,7 @@ TABLE: dict[str, int] = {"bucketize": 1, "digitize": 1, "isin": 1, "searchsorted
 WITH_ONE_INDEX = frozenset("index_fill index_add index_copy index_reduce index_select".split())
 # What stands for something else in NumPy than in PyTorch, and what it stands for, if for anything.
 NUMPYS_OWN: dict[str, str] = {
+    "numpy.equal": "eq",
     "numpy.pad": "numpy_pad",
     "numpy.repeat": "repeat_interleave",
     "numpy.sort": "numpy_sort",

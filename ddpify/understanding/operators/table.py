@@ -54,8 +54,8 @@ MIXING = frozenset("tril triu fftn ifftn batch_norm".split())
 COUPLING = frozenset(
     "addr allclose array_equal batched_nms bincount block_diag cartesian_prod cdist chain_matmul"
     " combinations cond convolve corrcoef correlate cov diag diagflat diagonal dist ediff1d eig"
-    " eigh eigvals eigvalsh ger gradient histc histogram histogramdd histogram2d inner interp kron"
-    " lstsq matrix_norm matrix_rank multi_dot nms outer take pca_lowrank pdist pinv"
+    " eigh eigvals eigvalsh equal ger gradient histc histogram histogramdd histogram2d inner interp"
+    " kron lstsq matrix_norm matrix_rank multi_dot nms outer take pca_lowrank pdist pinv"
     " pinverse polyfit qr lu solve svd svd_lowrank svdvals tensordot trace trapezoid"
     " trapz unique unique_consecutive vander cumulative_trapezoid".split()
 )
@@ -83,7 +83,7 @@ BY_ARGUMENTS = frozenset(
     " resize_as_ retain_grad roll rrelu save scatter scatter_add scatter_reduce searchsorted"
     " select set_ shape share_memory_ squeeze swapaxes swapdims t take_along_axis take_along_dim"
     " tensor tile transpose type renorm unflatten uniform_ unsqueeze view_as view_as_complex"
-    " view_as_real zero_ zeros zeros_like grad equal dot vdot vecdot roi_align roi_pool"
+    " view_as_real zero_ zeros zeros_like grad dot vdot vecdot roi_align roi_pool"
     " ps_roi_align ps_roi_pool box_convert clip_boxes_to_image parallel_apply all_gather norm"
     " det logdet slogdet view reshape flatten T H mT mH adjoint matrix_transpose rollaxis".split()
 )

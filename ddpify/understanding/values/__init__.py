@@ -17,6 +17,7 @@ from ddpify.understanding.values.lattice import (
     without_views,
 )
 from ddpify.understanding.values.objects import (
+    ANY_NAME,
     CONTAINERS,
     REPLICATED,
     Bound,
@@ -31,6 +32,7 @@ from ddpify.understanding.values.scopes import Class, Function, Namespace, Scope
 from ddpify.understanding.values.tensors import NO_ROWS, Data, ReplicatedTensor
 
 __all__ = [
+    "ANY_NAME",
     "CONTAINERS",
     "NO_ROWS",
     "REPLICATED",

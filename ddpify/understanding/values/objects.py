@@ -24,6 +24,7 @@ _CONTAINERS = ("list", "dict", "set", "argparse.Namespace")
 
 
 _ATTRIBUTES, _ARGUMENTS = object(), object()  # all of them
+ANY_NAME = "<any>*"  # under which an attribute is held whose name is not known
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -81,7 +82,7 @@ class Instance(Container):
     def of_prefix(self, name: str) -> Value | None:
         """What was set under names that are put together, as ``stage3`` under ``"stage" + x``."""
         ends = [key for key in self._attributes if key.endswith("*") and key != "*"]
-        found = [key for key in ends if name.startswith(key[:-1])]
+        found = [key for key in ends if key == ANY_NAME or name.startswith(key[:-1])]
         self._read.update(found)
         return join(*(self._attributes[key] for key in found)) if found else None
 

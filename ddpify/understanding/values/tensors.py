@@ -34,6 +34,7 @@ class Data(Atom):
     for each sample, one behind the other, or those of several tensors. ``parted``: what masks left
     of several tensors, one after the other, which the parts of ranks put together are not.
     ``segments``: where batches of several loaders lie under each other, the loaders of each.
+    ``listed``: a list of Python's, as ``tolist()`` gives it, to which ``+`` adds items.
     """
 
     placement: Placement
@@ -55,6 +56,7 @@ class Data(Atom):
     several: bool = False
     parted: bool = False
     segments: tuple[frozenset[Instance], ...] = ()
+    listed: bool = False
 
     @property
     def ragged(self) -> bool:
@@ -105,6 +107,7 @@ class Data(Atom):
             one_each=False,
             boolean=False,
             views=frozenset(),
+            listed=False,
         )
 
 
@@ -160,4 +163,5 @@ def merged(one: Data, other: Data) -> Data:
         several=one.several or other.several,
         parted=one.parted or other.parted,
         segments=one.segments if one.segments == other.segments else (),
+        listed=one.listed or other.listed,
     )

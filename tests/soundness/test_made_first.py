@@ -1,0 +1,86 @@
+"""Callables that are made first, attributes that are set by name, lists that take more items."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.soundness.judging import Outcome
+from benchmarks.soundness.trying import Trial
+from tests.soundness.known_forms import script
+
+_BOX = "class Box:\n    pass\nbox = Box()\n"
+CALLABLES = [
+    (
+        "loop",
+        "import operator\nfirst, mean = operator.itemgetter(0), operator.methodcaller('mean', 0)\n"
+        "z = out - mean(out) - operator.attrgetter('T')(out).mean(1)\n"
+        "loss = loss + first(out).pow(2).sum() + z.pow(2).mean()",
+    ),
+    (
+        "loop",
+        "import operator\nx, y = operator.itemgetter('x', 'y')({'x': inputs, 'y': targets})\n"
+        "loss = F.mse_loss(model(x), y) + functools.reduce(operator.mul, [x, y, x]).pow(2).mean()\n"
+        "print(max(enumerate(out[:, 0].tolist()), key=operator.itemgetter(1))[0])",
+    ),
+    (
+        "loop",
+        "import types\nfar = lambda x: x - x.mean(0)\n"
+        "again = functools.lru_cache(maxsize=2)(functools.wraps(torch.mean)(far))\n"
+        "bound = types.MethodType(lambda self, x: x - x.mean(0), model)\n"
+        "z = again(out) + bound(out) + functools.cache(far)(out) + staticmethod(far)(out)\n"
+        "loss = loss + z.pow(2).mean()",
+    ),
+    (
+        "loop",
+        "class Part(functools.partial):\n    pass\nloss = loss + Part(torch.sum)(out) ** 2",
+    ),
+    (
+        "forward",
+        "import operator\nh = h + operator.itemgetter(0)(h) + operator.methodcaller('mean', 0)(h)\n"
+        "h = operator.sub(h, h.mean(0)) + operator.getitem(h, 0)",
+    ),
+]
+SET_BY_NAME = [
+    (
+        "loop",
+        f"{_BOX}other = Box()\nobject.__setattr__(other, 'm', out.mean(0))\n"
+        "for name, held in {'a': out.amax(0)}.items():\n    setattr(box, name, held)\n"
+        "loss = loss + (out - other.m - box.a).pow(2).mean()",
+    ),
+    ("forward", "object.__setattr__(self, 'kept', h.mean(0))\nh = h - self.kept"),
+    ("forward", "self.register_buffer('kept', h.detach().mean(0))\nh = h - self.kept"),
+    (
+        "hook",
+        "module.extra = F.cross_entropy(h, h.detach().argmax(1))\n"
+        "module.seen = h.detach()\nh = h * (1 + 0.1 * module.extra) + module.seen",
+    ),
+]
+LONGER_LISTS = [
+    (
+        "loop",
+        "import operator\ns = labels.tolist()\ns += [7]\nprint(sum(s) / len(s), s)\n"
+        "s = labels.tolist()\noperator.iadd(s, [7])\ns.__iadd__([8])\nprint(sum(s) / len(s))",
+    ),
+    (
+        "loop",
+        "s = labels.tolist() + [7]\nr = [0] + labels.tolist() * 2\ns[len(s) :] = [1]\n"
+        "print(s, r, len(r), sum(s) / len(s), labels.numpy() + [1])",
+    ),
+    ("loop", "s = labels.tolist()\ndel s[0]\nprint(sum(s), len(s))"),
+]
+CHANGED_BY_FUNCTIONS = [
+    (
+        "forward",
+        "w, v = torch.empty(len(h), 1), torch.empty(len(h), 4)\nnn.init.constant_(w, 0.5)\n"
+        "nn.init.eye_(v)\nh = h * w + v",
+    ),
+    ("forward", "if torch.equal(labels, labels.clamp(min=1)):\n    h = h * 2"),
+]
+
+
+@pytest.mark.parametrize(
+    ("place", "lines"), [*CALLABLES, *SET_BY_NAME, *LONGER_LISTS, *CHANGED_BY_FUNCTIONS]
+)
+def test_all_ranks_together_do_what_one_process_does(trial: Trial, place: str, lines: str) -> None:
+    verdict = trial.verdict(script(place, lines))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
