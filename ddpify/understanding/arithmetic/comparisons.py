@@ -26,7 +26,7 @@ from ddpify.understanding.batching import (
 )
 from ddpify.understanding.forms import Form, Layout, NumberKind
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import dimensions
+from ddpify.understanding.shapes import dimensions, relative_ranks
 from ddpify.understanding.values import (
     REPLICATED,
     Data,
@@ -100,7 +100,10 @@ def _compared(shards: list[Data], plain: list[Value]) -> Data:
     other = shards[1] if len(shards) > 1 else None
     ndim = dimensions.of_pair(shards[0], other, list(map(dimensions.of_value, plain)))
     form = _COMPARED.get(first.form, first.form)
-    return replace(first, definition_sites=kept, ndim=ndim, form=form, boolean=True)
+    numbers = all(dimensions.of_value(one) == 0 for one in plain)
+    relative = relative_ranks.of_pair(shards[0], other) if numbers else None
+    compared = replace(first, definition_sites=kept, ndim=ndim, form=form, boolean=True)
+    return replace(compared, relative=None if ndim else relative)
 
 
 def _counts_rows(one: Value) -> bool:

@@ -18,6 +18,8 @@ from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.shapes.dimensions import named_dimensions
 from ddpify.understanding.values import Atom, Data, Number, Tup, Value, value
 
+_MANY = 64  # dimensions: what is left of them shows how many a function adds
+
 
 def after(
     made: Value, name: str, ndim: int, rest: Sequence[Value], kwargs: Mapping[str, Value]
@@ -25,6 +27,16 @@ def after(
     """What a function has made of a tensor of so many dimensions, with those that it leaves."""
     number = _is_a_number(name, rest, kwargs)
     return noted(made, _left(name, ndim, rest, kwargs), number=number)
+
+
+def added(
+    name: str, source: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> int | None:
+    """How many dimensions more a function leaves than a tensor has; None where not known."""
+    if source.ndim or source.relative is None:
+        return None
+    left = _left(name, _MANY, rest, kwargs)
+    return left - _MANY if left else None
 
 
 def _left(name: str, ndim: int, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> int:

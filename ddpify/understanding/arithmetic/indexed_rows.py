@@ -31,7 +31,7 @@ from ddpify.understanding.batching import (
 )
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import bounds, dimensions
+from ddpify.understanding.shapes import bounds, dimensions, relative_ranks
 from ddpify.understanding.syntax import indices_of
 from ddpify.understanding.values import (
     NO_ROWS,
@@ -88,8 +88,22 @@ def indexed(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     ask_for_others(run, node, [atom])
     left = dimensions_left(run, node, atom)
     unsure = _may_take_rows(run, node, atom)
-    atom = replace(atom, ndim=left, one_each=leaves_one_each(run, node, atom))
+    relative = relative_ranks.further(atom, _added(run, node))
+    single = leaves_one_each(run, node, atom)
+    atom = replace(atom, ndim=left, one_each=single, relative=relative)
     return _of_unknown_place(run, node, atom) if unsure else _by_parts(run, node, atom, before)
+
+
+def _added(run: RunState, node: cst.Subscript) -> int | None:
+    """How many dimensions an index adds, or takes away; None where that is not known."""
+    added = 0
+    for element in node.slice:
+        kind, index = index_kind(run, element.slice)
+        one = kind == "index" and takes_one(run, element.slice, index)
+        if one is None:
+            return None
+        added += (kind == "new") - one
+    return added
 
 
 def _by_parts(run: RunState, node: cst.Subscript, atom: Data, ndim: int) -> Data:

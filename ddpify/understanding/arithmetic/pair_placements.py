@@ -13,6 +13,7 @@ from ddpify.understanding.batching import (
 )
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement, combine
+from ddpify.understanding.shapes import relative_ranks
 from ddpify.understanding.values import (
     Data,
 )
@@ -93,8 +94,9 @@ def _are_aligned(left: Data, right: Data) -> bool | None:
 
     It aligns the last dimensions. None where the number of dimensions is not known.
     """
-    placed = all(d.form in _PLACED and d.ndim and not d.opaque for d in (left, right))
-    return left.dim - left.ndim == right.dim - right.ndim if placed else None
+    more = relative_ranks.difference(left, right)
+    placed = all(d.form in _PLACED and not d.opaque for d in (left, right))
+    return left.dim - right.dim == more if placed and more is not None else None
 
 
 def surely_crossed(left: Data | None, right: Data | None) -> bool:

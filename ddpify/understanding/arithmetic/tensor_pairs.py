@@ -27,7 +27,7 @@ from ddpify.understanding.batching import (
 )
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import dimensions, tensor_sizes
+from ddpify.understanding.shapes import dimensions, relative_ranks, tensor_sizes
 from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
     REPLICATED,
@@ -79,9 +79,25 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
             pair = _pair(run, node, operator, (left[0], one), (right[0], other), known=known)
             plain = [side for side, d in ((left, one), (right, other)) if d is None]
             ndim = _dimensions(run, operator, one, other, plain)
-            results.append(with_ndim(pair, ndim))
+            pair = with_ndim(pair, ndim)
+            results.append(_counted_from(pair, operator, one, other, plain))
     is_mask = booleans.of_operator(operator, (left[1], right[1]))
     return booleans.marked(without_views(join(*results)), is_mask)
+
+
+def _counted_from(
+    made: Value, operator: str, left: Data | None, right: Data | None, plain: Sequence[Operand]
+) -> Value:
+    """A result of unknown dimensions, with what these are counted from."""
+    numbers = all(dimensions.of_value(one) == 0 for _, one in plain)
+    relative = relative_ranks.of_pair(left, right) if numbers and operator != "@" else None
+    held = (
+        replace(atom, relative=relative)
+        if isinstance(atom, Data) and not atom.ndim and atom.relative != relative
+        else atom
+        for atom in made.atoms
+    )
+    return value(*held)
 
 
 def _of_no_parts(run: RunState, operator: str, left: Operand, right: Operand) -> Value:

@@ -29,7 +29,7 @@ from ddpify.understanding.language import (
 from ddpify.understanding.libraries import loaded_files
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import dimensions
+from ddpify.understanding.shapes import dimensions, relative_ranks
 from ddpify.understanding.syntax import OPERATORS, dotted
 from ddpify.understanding.values import (
     REPLICATED,
@@ -225,6 +225,7 @@ def _accumulated(
 def assign(run: RunState, target: cst.BaseExpression, new: Value) -> None:
     """Assign a value to a target of any form."""
     if isinstance(target, cst.Name):
+        new = relative_ranks.rooted(new, target)
         run.facts.record(target, new)
         run.bind(target.value, new)
     elif isinstance(target, (cst.Tuple, cst.List)):

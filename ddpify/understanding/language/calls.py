@@ -28,6 +28,7 @@ from ddpify.understanding.libraries import (
     replicated_calls,
     vectorised,
 )
+from ddpify.understanding.shapes import relative_ranks
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -426,6 +427,9 @@ def bind_parameters(
         elif computes:
             scope.left_out.add(parameter.name.value)
         scope.names[parameter.name.value] = _keyword(run, function, parameter, kwargs)
+    for parameter in (*names, *parameters.kwonly_params):
+        name = parameter.name.value
+        scope.names[name] = relative_ranks.rooted(scope.names[name], parameter)
     if isinstance(parameters.star_arg, cst.Param):
         scope.names[parameters.star_arg.name.value] = value(Tup(tuple(given)))
 

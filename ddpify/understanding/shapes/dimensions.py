@@ -82,6 +82,8 @@ def after(name: str, ndim: int, rest: Sequence[Value]) -> int:
         return 2
     if name in ("permute", "view", "reshape", "repeat", "expand"):
         return _sizes(rest)
+    if name == "flatten" and not ndim:
+        return _of_flattened(rest)
     if not ndim:
         return 0
     if name in ("unsqueeze", "one_hot"):
@@ -239,6 +241,14 @@ def _sizes(rest: Sequence[Value]) -> int:
     if len(rest) != 1:
         return len(rest)
     return length(rest[0])
+
+
+def _of_flattened(rest: Sequence[Value]) -> int:
+    """What ``x.flatten(1)`` leaves, however many dimensions there are; 0 for others."""
+    bounds = [one.constant() for one in rest]
+    to_the_end = len(bounds) == 1 or bounds[1:] == [-1]
+    first = bounds[0] if bounds and to_the_end else -1
+    return first + 1 if isinstance(first, int) and first >= 0 else 0
 
 
 def _flattened(ndim: int, rest: Sequence[Value]) -> int:

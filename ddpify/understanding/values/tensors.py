@@ -35,6 +35,7 @@ class Data(Atom):
     of several tensors, one after the other, which the parts of ranks put together are not.
     ``segments``: where batches of several loaders lie under each other, the loaders of each.
     ``listed``: a list of Python's, as ``tolist()`` gives it, to which ``+`` adds items.
+    ``relative``: where ``ndim`` is not known, what it is counted from, and how many more it is.
     """
 
     placement: Placement
@@ -57,6 +58,7 @@ class Data(Atom):
     parted: bool = False
     segments: tuple[frozenset[Instance], ...] = ()
     listed: bool = False
+    relative: tuple[cst.CSTNode, int] | None = None
 
     @property
     def ragged(self) -> bool:
@@ -108,6 +110,7 @@ class Data(Atom):
             boolean=False,
             views=frozenset(),
             listed=False,
+            relative=None,
         )
 
 
@@ -164,4 +167,5 @@ def merged(one: Data, other: Data) -> Data:
         parted=one.parted or other.parted,
         segments=one.segments if one.segments == other.segments else (),
         listed=one.listed or other.listed,
+        relative=one.relative if one.relative == other.relative else None,
     )

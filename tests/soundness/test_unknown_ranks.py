@@ -1,0 +1,39 @@
+"""Rows that are broadcast against themselves, where nobody knows how many dimensions they have."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.soundness.judging import Outcome
+from benchmarks.soundness.trying import Trial
+from tests.soundness.known_forms import of_unknown_dimensions
+
+CROSSWISE = [
+    "d = h.unsqueeze(1) - h\nh = h + d.abs().mean() + (h[:, None] == h).sum()",
+    "x = h.unsqueeze(0).transpose(0, 1)\nh = h + (x - h).abs().mean()",
+    "w = labels.to(h)\nd = w[:, None] - w\nh = h + d.abs().mean()",
+    "f = h.flatten(1)\nd = f.sum(1, keepdim=True) - f.sum(1)\nh = h + d.abs().mean()",
+]
+OF_MATRICES = [
+    "d = h.norm(dim=-1, keepdim=True) * h.norm(dim=-1)\nh = h + d.mean()",
+    "d = torch.maximum(h.amax(-1, keepdim=True), h[..., 0])\nh = h + d.mean()",
+    "d = F.mse_loss(h.sum(-1, keepdim=True), h.sum(-1))\nh = h + d",
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "sizes"),
+    [
+        *((lines, (3, 4)) for lines in CROSSWISE),
+        *((lines, (4,)) for lines in (*CROSSWISE, *OF_MATRICES)),
+    ],
+)
+def test_each_row_meets_all_rows(trial: Trial, lines: str, sizes: tuple[int, ...]) -> None:
+    verdict = trial.verdict(of_unknown_dimensions(lines, *sizes))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+def test_rows_with_the_same_dimensions_stay_apart(trial: Trial) -> None:
+    lines = "w = h.unsqueeze(1).mean(1) + h * h.detach()\nh = w - h[:, None].squeeze(1)"
+    verdict = trial.verdict(of_unknown_dimensions(lines, 3, 4))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
