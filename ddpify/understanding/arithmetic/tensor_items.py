@@ -24,6 +24,7 @@ from ddpify.understanding.arithmetic.index_kinds import (
 )
 from ddpify.understanding.batching import (
     collating,
+    handmade_batches,
     per_sample_lists,
 )
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
@@ -33,6 +34,7 @@ from ddpify.understanding.syntax import indices_of
 from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,
+    UNKNOWN,
     Const,
     Data,
     Tup,
@@ -135,9 +137,19 @@ def _of_partial(taken: _Taken) -> Value | None:
     """One of the numbers, of the whole batch, for each row."""
     run, node, atom = taken.run, taken.node, taken.atom
     rows = picked_by_rows.rows_by_index(run, node) if atom.placement.partial else None
+    if rows is None and atom.placement.partial:
+        rows = _by_batch(run, node)
     if rows is not None:
         run.demand(node.value, value(atom), uses.ARITHMETIC)
     return rows
+
+
+def _by_batch(run: RunState, node: cst.Subscript) -> Value | None:
+    """What positions take that may be a batch made by hand: a row for each of them."""
+    first = node.slice[0].slice
+    index = run.seen(first.value) if isinstance(first, cst.Index) else UNKNOWN
+    batch = handmade_batches.replicated_tensors(index)
+    return handmade_batches.sliced(run, node) if batch else None
 
 
 def _of_no_rows(taken: _Taken) -> Value | None:

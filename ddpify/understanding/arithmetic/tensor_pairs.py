@@ -11,7 +11,7 @@ import libcst as cst
 from ddpify.records import record, replace
 from ddpify.understanding import uses
 from ddpify.understanding.arguments import local_data
-from ddpify.understanding.arithmetic import across_samples, booleans, single_samples
+from ddpify.understanding.arithmetic import across_samples, booleans, single_samples, unsure_sizes
 from ddpify.understanding.arithmetic.pair_placements import (
     both_plain,
     met,
@@ -330,7 +330,22 @@ def _pair(
         rows = replace(base.placed(Placement.REPLICATE), loaders=pair.loaders)
         return value(replace(rows, form=Layout.GATHERED))
     note_used_on_rows(run, pair.held)
+    own = _own_size(pair)
+    if own is not None:
+        return value(own)
     return _unreduced(pair) if placement is None else _placed(pair, placement)
+
+
+def _own_size(pair: _Pair) -> Data | None:
+    """``x.numel() // 4`` in ``x.view(x.numel() // 4, 4)``: so many rows a rank has of its own."""
+    left, right = pair.left[1], pair.right[1]
+    elements = left is not None and left.form is NumberKind.MULTIPLE
+    if pair.operator != "//" or left is None or not elements or right is not None:
+        return None
+    if left.placement is not Placement.SUM or not isinstance(pair.node, cst.BaseExpression):
+        return None
+    own = unsure_sizes.lays_out_rows(pair.run, pair.node)
+    return replace(left, placement=Placement.COUNT) if own else None
 
 
 def _placed(pair: _Pair, placement: Placement) -> Value:

@@ -67,6 +67,7 @@ WRITING_BY_INDEX = frozenset(
     " scatter_add scatter_add_ scatter_reduce scatter_reduce_".split()
 )
 _COMPARING = frozenset("eq ne gt lt ge le not_equal greater less greater_equal less_equal".split())
+_PICKING_WITHIN = ("gather", "take_along_dim", "take_along_axis")
 _PICKED = (Placement.ROWS, Placement.COUPLED)
 # Functions of two tensors that broadcast them against each other.
 BROADCASTING = frozenset(
@@ -182,11 +183,19 @@ def _by_index(call: _Call) -> Value | None:
 
 def _beside_replicated(call: _Call) -> Value | None:
     """Rows beside those of all ranks; other positions are placed among them."""
-    if tensor_pairs.beside_replicated(call.run, tensor_pairs.held_tensors(call.operands)):
+    held = tensor_pairs.held_tensors(call.operands)
+    if call.name in _PICKING_WITHIN:  # by an index with a row for each of all samples
+        held = [(shown, d and _as_rows_of_all(d)) for shown, d in held]
+    if tensor_pairs.beside_replicated(call.run, held):
         first = _first(call)
         return value(replace(first.placed(Placement.REPLICATE), form=Layout.GATHERED))
     tensor_pairs.place_among_all(call.run, call.operands)
     return None
+
+
+def _as_rows_of_all(data: Data) -> Data:
+    """An order of all samples, taken for a tensor with a row for each of them."""
+    return replace(data, form=Layout.GATHERED) if data.form is Layout.PERMUTATION else data
 
 
 def _first(call: _Call) -> Data:

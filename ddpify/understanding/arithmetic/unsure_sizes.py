@@ -34,7 +34,7 @@ def perhaps_of_rows(
     if not plain or not dimensions.may_be_of_rows(data, [dim]):
         return None
     sizes = tensor_sizes.shape(data)
-    if all(_lays_out_rows(run, read) for read in list(_named(run, node)) or [node]):
+    if all(lays_out_rows(run, read) for read in list(_named(run, node)) or [node]):
         return value(replace(sizes, opaque=True))
     if run.collating:
         run.mixes(node, data)
@@ -44,7 +44,7 @@ def perhaps_of_rows(
     return value(sizes) if shape is node else REPLICATED
 
 
-def _lays_out_rows(run: RunState, size: cst.CSTNode) -> bool:
+def lays_out_rows(run: RunState, size: cst.CSTNode) -> bool:
     """Whether a view of a rank's rows, or of what is not known yet, has this among its sizes."""
     parents = run.module.parents
     above = parents[size]

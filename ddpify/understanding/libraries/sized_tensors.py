@@ -26,6 +26,7 @@ Operands = list[tuple[cst.BaseExpression, Value]]
 FROM_VALUES = frozenset("tensor as_tensor array asarray".split())
 _OF_A_SIZE = frozenset("zeros ones empty full arange eye identity linspace logspace".split())
 _FILLED = frozenset("zeros ones empty".split())
+_BETWEEN = ("linspace", "logspace", "geomspace")
 _OF_PAIRS = frozenset("triu_indices tril_indices".split())
 _NUMPYS_OF_A_SIZE = _OF_A_SIZE | frozenset("repeat_interleave tile reshape broadcast_to".split())
 _TYPED = frozenset("Tensor FloatTensor DoubleTensor LongTensor IntTensor BoolTensor".split())
@@ -76,6 +77,8 @@ def made(
     run: RunState, node: cst.BaseExpression, name: str, short: str, operands: Operands
 ) -> Value | None:
     """What is made as large as a batch, or of numbers of rows; None where no such is given."""
+    if short in _BETWEEN and not _goes_by_rows(node):
+        return _between(run, operands)
     if short == "full" and operands:
         _filled_with(run, operands[1:])
         operands = operands[:1]
@@ -87,6 +90,22 @@ def made(
     counts = [a for a in numbers if a.placement is Placement.COUNT]
     making = _Making(run, node, name, short, operands, numbers, sizes, counts)
     return first_answer(_RULES, making)
+
+
+def _goes_by_rows(node: cst.BaseExpression) -> bool:
+    """Whether ``linspace(start, end, steps)`` may have a number for each row, by its steps."""
+    given = node.args if isinstance(node, cst.Call) else ()
+    told = {"steps", "num"}
+    steps = [a for i, a in enumerate(given) if i == 2 or (a.keyword and a.keyword.value in told)]
+    return not steps or not isinstance(steps[0].value, cst.Integer)
+
+
+def _between(run: RunState, operands: Operands) -> Value | None:
+    """As many numbers as a literal says, up to the number of all rows; None where none is given."""
+    counted = [(shown, d) for shown, held in operands for d in held.data]
+    for shown, data in counted:
+        run.demand(shown, value(data), uses.A_COUNT if run.frames_forward() else uses.ARITHMETIC)
+    return REPLICATED if counted else None
 
 
 def _of_rows(making: _Making) -> Value | None:

@@ -252,7 +252,7 @@ def _involved(call: _Call) -> Operands:
     if involved and call.short in _ROW_BY_ROW:
         by_hand = handmade_batches.replicated_tensors
         handmade_batches.meet(call.run, [(n, v) for n, v in operands if v.data or by_hand(v)])
-    beside = tensors.broadcasts(call.short) or call.short in _BY_INDEX
+    beside = tensors.broadcasts(call.short) or call.short in _BY_INDEX | _ROW_BY_ROW
     if involved and beside:  # rows of all would meet a rank's there
         return [(n, v) for n, v in operands if any(isinstance(a, Data) for a in v.atoms)]
     return involved
