@@ -136,6 +136,10 @@ def _function(
         return _binary(run, node, name, operands)
     if name in _COMPARING:
         return comparisons.compare(run, [n for n, _ in operands], [v for _, v in operands])
+    if name == "expand_as" and len(operands) > 1:
+        spread = _spread_over_rows(run, *operands[:2])
+        if spread is not None:
+            return spread
     if name in replicated_rows.CHOOSING:
         _take_whole_numbers(run, name, operands[1:])
         operands = operands[:1]
@@ -149,6 +153,16 @@ def _function(
     call = replace(call, data=_without_indices(call, alone or data))
     known = first_answer(_OF_ROWS, call)
     return _of_each(call) if known is None else known
+
+
+def _spread_over_rows(run: RunState, part: Operand, like: Operand) -> Value | None:
+    """``x.mean(0).expand_as(x)``: that of all samples for each row; None for other operands."""
+    rows = [data for data in like[1].data if data.placement is Placement.SHARD]
+    parts = [data for data in part[1].data if data.placement.partial]
+    if not parts or not rows or len(rows) < len(like[1].atoms):
+        return None
+    run.demand(part[0], value(*parts), uses.ARITHMETIC)
+    return value(*(replace(data, definition_sites=frozenset()) for data in rows))
 
 
 def _binary(run: RunState, node: cst.BaseExpression, name: str, operands: list[Operand]) -> Value:
