@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 _ALONG = frozenset(
-    "mean sum max min argmax argmin softmax log_softmax cumsum std var norm prod cat stack sort"
-    " topk logsumexp".split()
+    "mean sum max min argmax argmin softmax log_softmax cumsum cumprod logcumsumexp std var norm"
+    " prod cat stack sort topk logsumexp".split()
 )
+_KEEPING = frozenset("cumsum cumprod logcumsumexp sort".split())
 _PAIRS = frozenset("max min sort topk".split())  # values and their positions
 _RESHAPING = frozenset("view reshape flatten ravel".split())
 _FACTS = frozenset("shape device dtype ndim requires_grad is_cuda layout size".split())
@@ -244,6 +245,9 @@ def _along(
     dim = given.constant() if given is not None else None
     if dim == atom.dim:
         refute(run, atom)
+    if name in _KEEPING and (dim == atom.dim or (dim is None and name in _PAIRS)):
+        made = value(ReplicatedTensor(atom.dim, atom.dim))  # of all rows, to be split afterwards
+        return value(Tup((made, made))) if name in _PAIRS else made
     if dim is None or dim == atom.dim:
         return value(atom) if "softmax" in name else REPLICATED
     return value(Tup((value(atom), value(atom)))) if name in _PAIRS else value(atom)

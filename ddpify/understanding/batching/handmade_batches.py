@@ -283,7 +283,7 @@ def _split_like(
 def _is_data(run: RunState, atom: ReplicatedTensor, place: cst.CSTNode) -> bool:
     """Whether what meets a batch in arithmetic has rows, and is no constant of the script."""
     if not atom.guessed:
-        return not _constant(place) or _is_as_long_as_a_batch(run, place)
+        return not _constant(run, place) or _is_as_long_as_a_batch(run, place)
     module = run.project.owner(place)
     return module is not None and any(
         module.statement(place) is module.statement(other)
@@ -292,10 +292,12 @@ def _is_data(run: RunState, atom: ReplicatedTensor, place: cst.CSTNode) -> bool:
     )
 
 
-def _constant(place: cst.CSTNode) -> bool:
+def _constant(run: RunState, place: cst.CSTNode) -> bool:
     """Whether what is made at a place is the same for all rows: zeros, or numbers of the script."""
     called = place.func if isinstance(place, cst.Call) else None
     name = called.attr.value if isinstance(called, cst.Attribute) else ""
+    if isinstance(called, cst.Attribute) and replicated_tensors(run.seen(called.value)):
+        return False  # a method of a batch
     given = place.args if isinstance(place, cst.Call) and name not in _VIEWS else ()
     return name in _CONSTANTS or (len(given) > 0 and _literal(given[0].value))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arguments import Keywords
-from ddpify.understanding.values import Const, Instance, QualifiedName, Tup, Value
+from ddpify.understanding.values import Const, Instance, Number, QualifiedName, Tup, Value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -62,17 +62,47 @@ def rows_of_one(run: RunState, node: cst.BaseExpression, short: str) -> frozense
         return frozenset()
     if short in _SHAPED:
         return frozenset(dim for dim, one in enumerate(_ones(run, node, short)) if one)
+    if short == "arange" and _is_one_long(node):
+        return frozenset({0})
     return frozenset(_lists_of_one(run, node) if short in _OF_VALUES else ())
+
+
+def _is_one_long(node: cst.Call) -> bool:
+    """Whether this is ``arange(i, i + 1)``."""
+    if len(node.args) != 2 or any(one.keyword is not None for one in node.args):
+        return False
+    first, end = (one.value for one in node.args)
+    if not isinstance(end, cst.BinaryOperation) or not isinstance(end.operator, cst.Add):
+        return False
+    return end.left.deep_equals(first) and _is_literal_one(end.right)
+
+
+def _is_literal_one(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Integer) and node.value == "1"
 
 
 def dimensions(run: RunState, node: cst.BaseExpression, short: str) -> int:
     """How many dimensions a tensor is made with, by the sizes in the call; 0 where not known."""
     if short in _OF_ONE_DIMENSION or not isinstance(node, cst.Call):
         return int(short in _OF_ONE_DIMENSION)
+    if short in _OF_VALUES and node.args:
+        return _depth(run, node.args[0].value)
     sizes = [a.value for a in node.args if a.keyword is None]
     if short in _VARIADIC and len(sizes) == 1 and isinstance(sizes[0], cst.Integer):
         return 1
     return len(_ones(run, node, short)) if short in _SHAPED else 0
+
+
+def _depth(run: RunState, written: cst.BaseExpression) -> int:
+    """How deep the numbers lie in a list that is written out, as ``[[i, j]]``; 0 if not known."""
+    if not isinstance(written, cst.List):
+        return 0
+    held = [one.value for one in written.elements]
+    if any(isinstance(one, cst.List) for one in held):
+        depths = {_depth(run, one) for one in held}
+        return depths.pop() + 1 if len(depths) == 1 and 0 not in depths else 0
+    atoms = [atom for one in held for atom in run.seen(one).atoms]
+    return int(bool(atoms) and all(isinstance(a, (Const, Number)) for a in atoms))
 
 
 def _ones(run: RunState, node: cst.Call, short: str) -> list[bool]:

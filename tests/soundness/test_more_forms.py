@@ -1,4 +1,4 @@
-"""Callables that are made first, attributes that are set by name, lists that take more items."""
+"""Callables made first, attributes set by name, lists that grow, an index of all, single rows."""
 
 from __future__ import annotations
 
@@ -77,9 +77,37 @@ CHANGED_BY_FUNCTIONS = [
     ("forward", "if torch.equal(labels, labels.clamp(min=1)):\n    h = h * 2"),
 ]
 
+ROWS_OF_ALL = [
+    (
+        "loop",
+        "idx = out.argsort(0) % 4\nloss = loss + torch.gather(out, 1, idx).mean(0).pow(2).sum()\n"
+        "idx = out.argsort(1)\nidx = idx[idx[:, 0].argsort()]\n"
+        "loss = loss + torch.take_along_dim(targets, idx, 1).mul(out).mean()",
+    ),
+    (
+        "forward",
+        "h = h + h.view(h.numel() // 4, 4) + h.reshape(h.numel() // h.shape[1], -1)\n"
+        "h = h * torch.linspace(0, len(h), 4) - h.mean(0).expand_as(h)",
+    ),
+]
+BY_HAND = [
+    "a = features[torch.tensor([i])] - features[np.array([0])] * features[torch.arange(i, i + 1)]\n"
+    "r = out - a",
+    "a = features[rows].roll(1, 0) + features[rows].cumsum(0)\nr = out * a",
+    "a, k = features[rows.sort().values], rows % 4\ntable = out.t() @ out\nr = out * a * table[k]",
+]
+
 
 @pytest.mark.parametrize(
-    ("place", "lines"), [*CALLABLES, *SET_BY_NAME, *LONGER_LISTS, *CHANGED_BY_FUNCTIONS]
+    ("place", "lines"),
+    [
+        *CALLABLES,
+        *SET_BY_NAME,
+        *LONGER_LISTS,
+        *CHANGED_BY_FUNCTIONS,
+        *ROWS_OF_ALL,
+        *(("by hand", one) for one in BY_HAND),
+    ],
 )
 def test_all_ranks_together_do_what_one_process_does(trial: Trial, place: str, lines: str) -> None:
     verdict = trial.verdict(script(place, lines))
