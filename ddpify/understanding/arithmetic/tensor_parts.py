@@ -7,6 +7,7 @@ from ddpify.understanding.arithmetic import (
     sequences,
     tensor_pairs,
 )
+from ddpify.understanding.arithmetic.tensor_dimensions import OVER_A_DIMENSION
 from ddpify.understanding.batching import collating, item_dimensions
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
@@ -17,6 +18,7 @@ from ddpify.understanding.values import (
     Data,
     Method,
     Value,
+    library_value,
     value,
 )
 
@@ -25,6 +27,12 @@ _ALIKE = frozenset(
     "device dtype ndim requires_grad layout grad_fn is_cuda is_cpu is_xpu is_mps is_meta is_leaf"
     " is_sparse is_quantized is_mkldnn is_nested itemsize names output_nr retains_grad".split()
 )
+
+
+def _is_an_operator(atom: Data, name: str) -> bool:
+    """Whether ``x.sum`` of a tensor, which is not called here, is a method, and no part of it."""
+    tensor = atom.form is Layout.TENSOR and not atom.opaque and name != "size"
+    return tensor and name in OVER_A_DIMENSION
 
 
 def picked(placement: Placement) -> Placement:
@@ -71,7 +79,9 @@ def attribute(atom: Data, name: str, *, called: bool) -> Value:
         return value(replace(atom, dim=atom.dim if place is None else place, ndim=ndim))
     if name in ("data", "real"):
         return value(replace(atom, definition_sites=tensor_pairs.definition_sites(atom)))
-    if called:
+    if name == "__class__":
+        return library_value("torch.Tensor")
+    if called or _is_an_operator(atom, name):
         return value(Method(value(atom), name))
     if name == "size":  # a NumPy array's number of elements
         return tensor_sizes.elements(atom)

@@ -12,6 +12,7 @@ import libcst as cst
 from ddpify.understanding import definition_sites, narrowing, uses
 from ddpify.understanding.arithmetic import comparisons, one_tensor, tensor_pairs
 from ddpify.understanding.batching import current_batch, persistent_state, samples_by_place
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.language import (
     assignments,
     attributes,
@@ -200,7 +201,18 @@ def _tuple(run: RunState, node: cst.Tuple) -> Value:
 
 
 def _list(run: RunState, node: cst.List | cst.Set) -> Value:
-    return value(_holding(run, node, _displayed(run, node.elements)))
+    held = list(_displayed(run, node.elements))
+    _take_all_of_several(run, node)
+    return value(_holding(run, node, held))
+
+
+def _take_all_of_several(run: RunState, node: cst.List | cst.Set) -> None:
+    """``[*rows, 1]``, or a set, has other items than a rank's rows: it takes those of all."""
+    starred = [one.value for one in node.elements if isinstance(one, cst.StarredElement)]
+    alone = len(node.elements) == 1 and isinstance(node, cst.List)
+    for one in starred if not alone and not run.collating else ():
+        rows = (d for d in run.seen(one).data if d.placement is Placement.SHARD and d.dim == 0)
+        run.demand(one, value(*(d for d in rows if d.form is Layout.TENSOR)), uses.A_STATISTIC)
 
 
 def _holding(

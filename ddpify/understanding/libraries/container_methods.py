@@ -21,8 +21,10 @@ from ddpify.understanding.batching import (
 from ddpify.understanding.libraries.instances import generator
 from ddpify.understanding.values import (
     REPLICATED,
+    Const,
     Data,
     Instance,
+    Number,
     Tup,
     Value,
     join,
@@ -112,8 +114,12 @@ def _got(call: _Call) -> Value | None:
     if not call.args:
         return None
     key = call.args[0].constant()
-    elements = call.held.elements
-    return call.held.attributes.get(f"[{key!r}]", elements) if key is not ... else elements
+    found = call.held.attributes.get(f"[{key!r}]") if key is not ... else None
+    if found is not None:
+        return found
+    given = (atom for one in call.args[1:] for atom in one.atoms)
+    other = (atom for atom in given if not isinstance(atom, (Const, Number)))
+    return join(call.held.elements, value(*other))
 
 
 def _values(call: _Call) -> Value:

@@ -273,5 +273,5 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _given_back,
     **distributed.FUNCTIONS,
     **runtime_calls.FUNCTIONS,
-    **{name: _no_grad_object(name) for name in NO_GRAD},
+    **{name: _no_grad_object(name) for name in (*NO_GRAD, "torch.enable_grad")},
 }

@@ -32,7 +32,7 @@ from ddpify.understanding.libraries.object_kinds import (
     canonical,
     is_module_class,
 )
-from ddpify.understanding.libraries.opaque import foreign
+from ddpify.understanding.libraries.opaque import call_unknown, foreign
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.operators.in_place import changes_values
 from ddpify.understanding.operators.table import rule_of
@@ -147,6 +147,8 @@ def _by_family(  # type: ignore[no-untyped-def]
         made = tensor_function(run, node, name, short, args, kwargs)
         first = next((shown for shown, _ in argument_pairs(node, args, kwargs)), node)
         return picked_views.of_call(run, node, short, first, made)
+    if name == python_functions.UNREAD_FUNCTION and run.frames_forward():
+        return call_unknown(run, node, args, kwargs)
     return foreign(run, node, name, args, kwargs)
 
 

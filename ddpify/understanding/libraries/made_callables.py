@@ -17,6 +17,7 @@ from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.batching import per_sample_lists
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.libraries import opaque, partial_calls
+from ddpify.understanding.libraries.object_kinds import NO_GRAD
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 _GETTERS = ("operator.itemgetter", "operator.attrgetter", "operator.methodcaller")
 _HANDING_ON = ("functools.lru_cache", "functools.wraps")  # made with options, of a function next
+_MODES = (*NO_GRAD, "torch.enable_grad", "torch.autocast", "torch.amp.autocast")  # of functions
 _CALLABLE = (Function, Bound, Class, QualifiedName)
 _OF_TENSORS = frozenset({"numpy", "scipy"})
 
@@ -49,13 +51,14 @@ def is_one(atom: Atom) -> bool:
     if not isinstance(atom, Instance) or atom.role is not None:
         return False
     if not isinstance(atom.type, Class):
-        return _is_of_python(atom.type)
+        return is_of_python(atom.type) or atom.type in _MODES
     bases = list(atom.type.library_bases())
     own = atom.type.find("__call__") is not None
-    return bool(bases) and not own and all(map(_is_of_python, bases))
+    return bool(bases) and not own and all(map(is_of_python, bases))
 
 
-def _is_of_python(name: str) -> bool:
+def is_of_python(name: str) -> bool:
+    """Whether a qualified name is one of Python's own library, or of NumPy or SciPy."""
     library, _, rest = name.partition(".")
     return bool(rest) and (library in sys.stdlib_module_names or library in _OF_TENSORS)
 
@@ -90,7 +93,7 @@ def call(
     run: RunState, node: cst.BaseExpression, made: Instance, args: list[Value], kwargs: Keywords
 ) -> Value:
     """What such an object makes of its arguments."""
-    if made.kind in _HANDING_ON:
+    if made.kind in (*_HANDING_ON, *_MODES):
         return _first(args)
     plain = not any(isinstance(a, Data) for one in args for a in deep_atoms(one))
     if made.kind in _GETTERS and args and (plain or _is_container(args[0])):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import mapping_classes, uses
-from ddpify.understanding.arguments import Keywords, argument_pairs
+from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.arithmetic import picked_views
 from ddpify.understanding.batching import samples_by_place
 from ddpify.understanding.libraries import (
@@ -24,10 +24,11 @@ from ddpify.understanding.libraries import (
 )
 from ddpify.understanding.libraries.container_methods import of_container
 from ddpify.understanding.libraries.instances import RETURNS_MODEL, given_to_base, trains
+from ddpify.understanding.libraries.made_callables import is_of_python
 from ddpify.understanding.libraries.methods_of_parts import of_tensor
 from ddpify.understanding.libraries.model_methods import of_model, of_parameters
 from ddpify.understanding.libraries.object_kinds import GRAD_SCALERS, is_loader, is_loss, is_model
-from ddpify.understanding.libraries.opaque import sink_method
+from ddpify.understanding.libraries.opaque import foreign, sink_method
 from ddpify.understanding.libraries.tensor_methods import (
     IN_PLACE,
     of_batch,
@@ -151,6 +152,9 @@ def _object_method(  # type: ignore[no-untyped-def]
     if of_rows is not None:
         return of_rows
     side_effects.acts_method(run, node, atom, name, args, kwargs)
+    used = not run.module.is_unused(node)
+    if used and is_of_python(atom.kind) and any(True for one in args for _ in local_data(one)):
+        return foreign(run, node, name, args, kwargs)  # a pool, an executor: what they run may mix
     taken = sink_method(run, node, args, kwargs, name)
     return path_objects.made(run, node, atom, name) or taken
 

@@ -50,6 +50,7 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
+AN_OBJECT = "an object"  # that unread code has made
 _READ = ("torch", "torchvision", "types", "functools", "argparse")
 _ALL_SAMPLES = Data(Placement.REPLICATE, form=Layout.GATHERED)
 
@@ -121,6 +122,9 @@ def call_unknown(
         new_optimizer(run, node, made, given)  # what takes parameters and is kept, steps them
         return value(made)
     joint = _called_on_rows(run, node, called, args, kwargs)
+    local = any(True for one in given for _ in local_data(one))
+    if local and not method and not _is_inside(run):
+        return foreign(run, node, "a function", args, kwargs)
     return joint or opaque(run, node, None, args, kwargs)
 
 
@@ -224,7 +228,7 @@ def _of_replicated(run: RunState, node: cst.BaseExpression, given: list[Value]) 
     if run.frames_forward():  # rows of all ranks stay so, and may lie in several tensors
         whole = [replace(a, opaque=True) for a in reduced if a.form is Layout.GATHERED]
         reduced = whole[:1] or reduced
-    return value(reduced[0] if reduced else run.instance(node, run.module, "an object"))
+    return value(reduced[0] if reduced else run.instance(node, run.module, AN_OBJECT))
 
 
 def _form(rows: list[Data]) -> Form:
@@ -242,11 +246,18 @@ def is_unread_criterion(run: RunState, target: Instance, args: list[Value]) -> b
 
     It may do so over the whole batch. What is trained or called with one tensor is as a model is.
     """
+    if target.kind == AN_OBJECT and not is_model(target):
+        return any(True for one in args for _ in local_data(one)) and not _is_inside(run)
     library = target.kind.partition(".")[0] not in _READ and "." in target.kind
-    if not library or target.role is not None or run.collating or run.frames_forward():
+    if not library or target.role is not None or _is_inside(run):
         return False
     rows = [one for one in args if any(d.placement is Placement.SHARD for d in one.data)]
     return len(rows) > 1 and not is_model(target)
+
+
+def _is_inside(run: RunState) -> bool:
+    """Whether code of a model or a collate function is in progress."""
+    return run.collating or run.frames_forward()
 
 
 def judged(

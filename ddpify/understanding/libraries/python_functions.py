@@ -46,6 +46,7 @@ from ddpify.understanding.values import (
     Value,
     deep_atoms,
     join,
+    library_value,
     value,
 )
 
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 
+UNREAD_FUNCTION = "eval.function"  # that a text makes
 _MOST_TOGETHER = 5
 _OF_ONE = frozenset("float int bool round str".split())
 _READS = frozenset("float int str repr bool round format complex hash ascii".split())
@@ -491,10 +493,12 @@ def _handed_on(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Va
 
 
 def _eval(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
-    """``eval(name)``: the object of that name, as far as the name is known."""
+    """``eval(name)``: the object of that name, as far as the name is known; else unread code."""
     given = args[0].atoms if args else ()
     texts = [a.value for a in given if isinstance(a, Const) and isinstance(a.value, str)]
-    return join(*(run.lookup(text) for text in texts if text.isidentifier()))
+    found = join(*(run.lookup(text) for text in texts if text.isidentifier()))
+    written = bool(texts) and any("lambda" in text for text in texts)
+    return found or (library_value(UNREAD_FUNCTION) if written else UNKNOWN)
 
 
 def _cycle(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
