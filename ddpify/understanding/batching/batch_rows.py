@@ -143,10 +143,10 @@ def _listed(part: cst.BaseSlice) -> bool:
 
 
 def _takes_one(part: cst.BaseSlice) -> bool:
-    """Whether ``[[i]]`` or ``[i : i + 1]`` takes a single row as a batch of one."""
+    """Whether ``[[i]]``, ``[i : i + 1]`` or ``[:1]`` takes a single row as a batch of one."""
     if isinstance(part, cst.Index):
         return isinstance(part.value, cst.List) and len(part.value.elements) == 1
-    return isinstance(part, cst.Slice) and bounds.is_one_long(part)
+    return isinstance(part, cst.Slice) and (bounds.is_one_long(part) or bounds.is_first(part))
 
 
 def element(run: RunState, atom: ReplicatedTensor) -> Value:

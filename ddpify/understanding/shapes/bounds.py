@@ -45,6 +45,13 @@ def is_one_long(part_: cst.Slice) -> bool:
     return one and isinstance(upper.operator, cst.Add) and upper.left.deep_equals(part_.lower)
 
 
+def is_first(part_: cst.Slice) -> bool:
+    """Whether a slice is ``:1``."""
+    upper = part_.upper
+    one = isinstance(upper, cst.Integer) and upper.value == "1"
+    return one and part_.lower is None and part_.step is None
+
+
 def counted(run: RunState, node: cst.Subscript) -> list[Data]:
     """Bounds of slices that are the number of this rank's rows: ``x[:len(batch)]``."""
     held = [d for bound in of_slices(node) for d in run.seen(bound).data]
