@@ -40,6 +40,20 @@ CALLABLES = [
         "h = operator.sub(h, h.mean(0)) + operator.getitem(h, 0)",
     ),
 ]
+NOT_UNDERSTOOD = [
+    (
+        "loop",
+        "far = {}.get('a', lambda x: x - x.mean(0))\nadded, mean = out.sum, out.__class__.mean\n"
+        "z = far(out) + 0.1 * vars(torch)['sum'](out) + added() + mean(out)\n"
+        "loss = loss + z.pow(2).mean() + torch.enable_grad()(lambda x: x - x.amax(0))(out).mean()",
+    ),
+    (
+        "loop",
+        "import concurrent.futures\nwith concurrent.futures.ThreadPoolExecutor(1) as pool:\n"
+        "    m = pool.submit(torch.mean, out.detach(), 0).result()\n"
+        "loss = loss + (out - m).pow(2).mean() + eval('lambda x: x - x.mean(0)')(out).abs().mean()",
+    ),
+]
 SET_BY_NAME = [
     (
         "loop",
@@ -64,7 +78,7 @@ LONGER_LISTS = [
     (
         "loop",
         "s = labels.tolist() + [7]\nr = [0] + labels.tolist() * 2\ns[len(s) :] = [1]\n"
-        "print(s, r, len(r), sum(s) / len(s), labels.numpy() + [1])",
+        "print(s, r, len(r), sum(s) / len(s), labels.numpy() + [1], len({*labels.tolist(), 9}))",
     ),
     ("loop", "s = labels.tolist()\ndel s[0]\nprint(sum(s), len(s))"),
 ]
@@ -102,6 +116,7 @@ BY_HAND = [
     ("place", "lines"),
     [
         *CALLABLES,
+        *NOT_UNDERSTOOD,
         *SET_BY_NAME,
         *LONGER_LISTS,
         *CHANGED_BY_FUNCTIONS,
