@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 AN_OBJECT = "an object"  # that unread code has made
+_OF_MODELS = frozenset(
+    "parameters named_parameters state_dict load_state_dict train eval modules children".split()
+)
 _READ = ("torch", "torchvision", "types", "functools", "argparse")
 _ALL_SAMPLES = Data(Placement.REPLICATE, form=Layout.GATHERED)
 
@@ -123,9 +126,23 @@ def call_unknown(
         return value(made)
     joint = _called_on_rows(run, node, called, args, kwargs)
     local = any(True for one in given for _ in local_data(one))
-    if local and not method and not _is_inside(run):
+    of_a_file = isinstance(called, Number) and called.loaded is not None  # perhaps a model
+    model = of_a_file or _is_asked_as_a_model(run, node)
+    if local and not method and not model and not _is_inside(run):
         return foreign(run, node, "a function", args, kwargs)
     return joint or opaque(run, node, None, args, kwargs)
+
+
+def _is_asked_as_a_model(run: RunState, node: cst.BaseExpression) -> bool:
+    """Whether the file asks what is called here for something that models have."""
+    called = node.func if isinstance(node, cst.Call) else node
+    methods = (one.func for one in run.module.structure.all(cst.Call))
+    return any(
+        isinstance(one, cst.Attribute)
+        and one.attr.value in _OF_MODELS
+        and one.value.deep_equals(called)
+        for one in methods
+    )
 
 
 def _called_on_rows(
