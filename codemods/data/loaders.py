@@ -85,8 +85,7 @@ def _switch_batches(plan: Plan, edits: Edits) -> None:
     for statement, switch in plan.choices.switches.items():
         if statement in plan.facts.batches.switched:
             edits.insert_before(statement, f"{plan.options.alias}.use_batch_of({switch.code})\n")
-            whose = "the batch with the rows " if switch.rows else "the latest batch of "
-            edits.note(plan.site(statement), f"uses {whose}{switch.code} from here on")
+            edits.note(plan.site(statement), f"uses the batch of {switch.code} from here on")
 
 
 def _cycles(plan: Plan, edits: Edits) -> None:

@@ -54,14 +54,19 @@ def switch_batches(plan: Plan) -> bool:
     """
     uses = [use for use in plan.facts.batches.late_uses.values() if _is_unequal(plan, use)]
     before = len(plan.choices.switches)
+    called = [use.site.node for use in uses if use.site.node in plan.choices.named]  # also a model
     for use in uses:
-        if use.site.node not in plan.reductions:
+        if use.site.node not in plan.reductions or use.site.node in called:
             _switch_to(plan, use)
+        elif not loader_name(plan, use.site, use.loaders):
+            past_batches.go_to_rows(plan, use)
     past = plan.facts.batches.past_batches.values()
     late = (use for use in past if _may_differ(use.loaders, use.current_loaders))
     if any(past_batches.go_back(plan, use) for use in late):
         return True
     if len(plan.choices.switches) > before:
+        for node in called:
+            del plan.choices.named[node]
         return True
     named = {use.site.node: loader_name(plan, use.site, use.loaders) for use in uses}
     found = {n: name for n, name in named.items() if n in plan.reductions and name}
@@ -83,6 +88,7 @@ def _switch_to(plan: Plan, use: LateUse) -> None:
         if name and isinstance(statement, cst.SimpleStatementLine) and site.module.editable:
             plan.choices.switches.setdefault(statement, BatchSwitch(use.loaders, name))
             return
+    past_batches.go_to_rows(plan, use)
 
 
 def unsplit(facts: Facts, choices: Choices) -> set[Instance]:

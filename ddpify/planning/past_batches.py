@@ -6,6 +6,7 @@ names that hold what came with these rows are of the current batch from there on
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,19 @@ def go_back(plan: Plan, use: LateUse) -> bool:
     return False
 
 
+def go_to_rows(plan: Plan, use: LateUse) -> None:
+    """Choose a line at which a loader's latest batch becomes current, where rows alone name it."""
+    for site in (*use.calls, use.site):
+        statement = site.module.statement(site.node)
+        if not isinstance(statement, cst.SimpleStatementLine) or not site.module.editable:
+            continue
+        names = _Names(plan, Site(statement, site.module))
+        rows = next(names.rows_before(use), None)
+        if rows is not None:
+            plan.choices.switches.setdefault(statement, BatchSwitch(use.loaders, rows))
+            return
+
+
 def _rows_in(
     plan: Plan, statement: cst.SimpleStatementLine, use: LateUse
 ) -> Iterator[cst.Name | cst.Subscript]:
@@ -87,6 +101,25 @@ class _Names:
         """The names that hold what came with what this name holds."""
         root = self._root(name)
         yield from (other for other in self.bindings if self._root(other) == root)
+
+    def rows_before(self, use: LateUse) -> Iterator[str]:
+        """The names that get rows of a batch, one a sample, before the statement in its block."""
+        for node in (part for one in self._before() for part in walk(one)):
+            if isinstance(node, cst.Name) and len(self.bindings.get(node.value, ())) == 1:
+                held = self.plan.facts.values.get(node, UNKNOWN)
+                now = held.data and not any(data.past for data in held.data)
+                if now and all(_is_row_each(data, use) for data in held.data):
+                    yield node.value
+
+    def _before(self) -> Iterator[cst.CSTNode]:
+        """The statements before this one in its block, and the target of a loop that this is of."""
+        parents = self.site.module.parents
+        block = parents[self.site.node]
+        loop = parents.get(block)
+        if isinstance(loop, cst.For):
+            yield loop.target
+        if isinstance(block, (cst.IndentedBlock, cst.Module)):
+            yield from itertools.takewhile(lambda one: one is not self.site.node, block.body)
 
     def _root(self, name: str, seen: frozenset[str] = frozenset()) -> object:
         """Where a name, or what it is made of alone, gets what it holds; a parameter itself."""

@@ -29,6 +29,86 @@ _STEP = """
     print(f"{loss.item():.6f}")
 """
 SCRIPTS = {
+    "a prefetcher": """
+class Prefetcher:
+    def __init__(self, loader):
+        self.loader = iter(loader)
+        self.preload()
+
+    def preload(self):
+        try:
+            self.coming = next(self.loader)
+        except StopIteration:
+            self.coming = None, None
+
+    def next(self):
+        x, y = self.coming
+        if x is not None:
+            self.preload()
+        return x, y
+
+
+ahead = Prefetcher(loader)
+x, y = ahead.next()
+while x is not None:
+    out = model(x + 0.1 * torch.rand(len(x), 1))
+    loss = F.cross_entropy(out, y) + out.std()
+    x, y = ahead.next()
+""",
+    "samples of the two batches before": """
+first = second = None
+for x, y in loader:
+    loss = F.cross_entropy(model(x), y)
+    if first is not None:
+        loss = loss + F.cross_entropy(model(first[0]), first[1])
+    if second is not None:
+        loss = loss + 0.5 * F.cross_entropy(model(second[0]), second[1])
+    second = first
+    first = x, y
+""",
+    "distances between two loaders' samples": """
+def discrepancy(a, b):
+    return torch.exp(-torch.cdist(a, b)).mean()
+
+
+more = iter(others)
+for x, y in loader:
+    try:
+        u = next(more)[0]
+    except StopIteration:
+        more = iter(others)
+        u = next(more)[0]
+    here = model(x)
+    there = model(u)
+    loss = F.cross_entropy(here, y)
+    loss = loss + discrepancy(here, here) - 2 * discrepancy(here, there)
+""",
+    "loaders that have no name where they are used": """
+class Endless:
+    def __init__(self, loader):
+        self.loader, self.rest = loader, iter(loader)
+
+    def __next__(self):
+        try:
+            return next(self.rest)
+        except StopIteration:
+            self.rest = iter(self.loader)
+            return next(self.rest)
+
+
+def total(source, target):
+    x, y = next(source)
+    (u,) = next(target)
+    out = model(torch.cat([x, u]))
+    known = F.cross_entropy(out[: len(x)], y)
+    flat = out[len(x) :].softmax(1).pow(2).sum(1).mean()
+    return known - 0.1 * flat
+
+
+source, target = Endless(loader), Endless(others)
+for step in range(5):
+    loss = total(source, target)
+""",
     "two views of one loader's batch under another's": """
 for (x, y), (u,) in zip(cycle(loader), others):
     out = model(torch.cat([x, u + 0.1, 1.1 * u]))

@@ -113,8 +113,16 @@ def train(source, target):
     text = script("batch_size=6", "batch_size=4", f"{step}\n\ntrain(left, right)\n")
     assert "dd.use_batch_of(source)" in added(tmp_path, text)
     unnamed = text.replace("zip(source,", "zip(DataLoader(shared, batch_size=6),")
-    with pytest.raises(Refusal, match="after the next one came"):
-        convert_text(tmp_path, unnamed)
+    assert "dd.use_batch_of(a)" in added(tmp_path, unnamed)  # where it has none, rows have
+
+
+def test_a_model_and_a_gather_in_one_line_go_back_to_one_batch(tmp_path: Path) -> None:
+    body = (
+        "    one = brain(a)\n    two = brain(c)\n"
+        "    (F.cross_entropy(one, b) + torch.cdist(one, two).mean()).backward()\n"
+    )
+    lines = added(tmp_path, script("batch_size=6", "batch_size=4", ASKED.replace(BODY, body)))
+    assert lines[lines.index("dd.use_batch_of(right)") + 1] == "two = dd.gather(brain(c))"
 
 
 def test_one_line_for_two_batches(tmp_path: Path) -> None:
@@ -359,10 +367,12 @@ def test_a_name_that_is_given_already_is_no_decision(tmp_path: Path) -> None:
     project = Project(read_source(path), folder=tmp_path)
     plan = make_plan(project, Options())
     assert plan.choices.named
-    # As where a name does not settle whose batch it is: the line is still out of turn.
+    # As where neither a name nor a switch settles whose batch it is: the line is out of turn still.
     plan.facts = interpret(project, replace(plan.choices, named={}))
     assert plan.facts.batches.late_uses
-    assert not switch_batches(plan)
+    while switch_batches(plan):
+        plan.facts = interpret(project, replace(plan.choices, named={}, switches={}))
+    assert plan.choices.named
 
 
 MOVED = """\
