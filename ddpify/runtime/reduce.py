@@ -12,7 +12,9 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributions import Distribution
 
+from ddpify.runtime.distributions import of_all_rows
 from ddpify.runtime.pending import defer, send, weighted_part
 from ddpify.runtime.process import kept, world, world_size
 from ddpify.runtime.share import Share, bounds, current_share, in_forward
@@ -182,7 +184,8 @@ def gather(x: Any, *, stacked: bool = False, dim: int = 0, of: object = None) ->
     """The global batch's rows, in order, from each rank's rows.
 
     x: a tensor or array with a row (or a fixed number of rows) per sample, a tuple, list or
-    dict of such tensors, or a list of Python objects with a fixed number per sample.
+    dict of such tensors, a list of Python objects with a fixed number per sample, or a
+    distribution of torch.distributions with such tensors as its parameters.
     ``stacked``: the rows are those of several tensors under each other, each with a row per
     sample, as of ``torch.cat([view1, view2])``. ``dim``: along which dimension of a tensor,
     array or nested list the rows lie. ``of`` as for mean().
@@ -357,6 +360,8 @@ def _gathered(x: Any, share: Share, stacked: bool) -> Any:
         return _of_all(x)  # where a function gives rows in one call, a number in another
     if isinstance(x, torch.Tensor):
         return _gather_tensor(x, share, stacked)
+    if isinstance(x, Distribution):
+        return of_all_rows(x, share.total, lambda rows: _gather_tensor(rows, share, stacked))
     if isinstance(x, dict):
         return {key: _gathered(value, share, stacked) for key, value in x.items()}
     if isinstance(x, tuple):

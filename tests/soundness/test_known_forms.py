@@ -9,6 +9,10 @@ from benchmarks.soundness.trying import Trial
 from tests.soundness.known_forms import of_unknown_dimensions, script
 
 IN_LOOP = [
+    "d = torch.distributions.Categorical(logits=out)\nk = d.sample()\n"
+    "loss = loss - (d.log_prob(k) * targets[:, 0]).mean() + d.entropy().amax()\n"
+    "z = torch.distributions.Normal(torch.zeros(4), out.exp()).rsample()\n"
+    "loss = loss + F.mse_loss(model(z), targets)",
     "points = torch.linspace(0, 1, 20).view(5, 4).requires_grad_()\nu = model(points).pow(2)\n"
     "(slope,) = torch.autograd.grad(u, points, torch.ones_like(u), create_graph=True)\n"
     "loss = loss + (slope - 1).pow(2).mean()",

@@ -64,6 +64,10 @@ _AUGMENTING = (
     "Random", "ColorJitter", "GaussianBlur", "ElasticTransform", "AutoAugment", "RandAugment",
     "TrivialAugment", "AugMix", "MixUp", "CutMix",
 )  # fmt: skip
+_GATHERED = frozenset(  # whose parameters are tensors that they hold
+    "Bernoulli Categorical Cauchy Dirichlet Exponential Gamma Geometric Laplace Normal Poisson"
+    " Uniform".split()
+)
 _SAMPLING = ("sample", "rsample", "sample_n")
 _LAYERS = ("torch.nn.Dropout", "torch.nn.AlphaDropout", "torch.nn.FeatureAlphaDropout")
 
@@ -149,9 +153,22 @@ def _of_distribution(run: RunState, node: cst.Call, atom: Instance, name: str) -
     rows = [d for held in atom.arguments.values() for d in held.data]
     if not rows:
         return _drawn(run, node, name) or of_a_batchs_size(run, node)
-    if not run.frames_forward():
-        _refuse(run, node, rows[0])
+    if run.frames_forward():
+        return value(rows[0].placed(Placement.SHARD))
+    if _is_of_tensors(atom) and not node.args and all(_is_plain(one) for one in rows):
+        return _drawn(run, node, name, Part(node.func.value, rows[0], 0))  # type: ignore[attr-defined]
+    _refuse(run, node, rows[0])
     return value(rows[0].placed(Placement.SHARD))
+
+
+def _is_of_tensors(distribution: Instance) -> bool:
+    """Whether the runtime makes that of all ranks' rows of it."""
+    return distribution.kind.removeprefix("torch.distributions.") in _GATHERED
+
+
+def _is_plain(rows: Data) -> bool:
+    shard = rows.placement is Placement.SHARD and rows.form is Layout.TENSOR
+    return shard and rows.dim == 0 and not rows.several
 
 
 def of_a_batchs_size(run: RunState, node: cst.BaseExpression) -> Value | None:

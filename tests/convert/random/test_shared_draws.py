@@ -57,6 +57,10 @@ def script(*lines: str, before: str = "") -> str:
             "torch.tensor(dd.split(rng.normal(size=(dd.global_batch_size(a), 1))))",
         ),
         (
+            "torch.distributions.Normal(a, 1.0).sample()",
+            "dd.split(dd.gather(torch.distributions.Normal(a, 1.0)).sample())",
+        ),
+        (
             "torch.distributions.Beta(1, 1).sample([len(a)])",
             "dd.split(torch.distributions.Beta(1, 1).sample([dd.global_batch_size(a)]))",
         ),
@@ -163,7 +167,7 @@ def test_a_module_that_is_not_wrapped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("torch.distributions.Normal(a, 1.0).sample()", "a random draw reads samples"),
+        ("torch.distributions.Beta(a, 1.0).sample()", "a random draw reads samples"),
         ("torch.tensor([random.random() for _ in a])[:, None]", "a random draw reads samples"),
         (
             "torch.stack([generator.normal(size=4) for _ in a])",
