@@ -1,7 +1,8 @@
 """Data sets that go on from sample to sample: each rank must take all samples, and keep its own.
 
 ``self.file.readline()`` and ``next(self.lines)`` in ``__getitem__`` give what comes next, whatever
-the index is. What is looked up first, as by ``self.file.seek(self.offsets[index])``, does not.
+the index is, and so does what ``self.position`` says that ``__getitem__`` counts up. What is
+looked up first, as by ``self.file.seek(self.offsets[index])``, does not.
 """
 
 from __future__ import annotations
@@ -26,14 +27,38 @@ def goes_on(loader: Instance) -> bool:
 
 
 def _takes_next(dataset: Class) -> bool:
-    calls = [
-        node
-        for function in _functions(dataset, "__getitem__", set())
-        for node in walk(function.node.body)
-        if isinstance(node, cst.Call)
-    ]
+    functions = _functions(dataset, "__getitem__", set())
+    nodes = [node for function in functions for node in walk(function.node.body)]
+    calls = [node for node in nodes if isinstance(node, cst.Call)]
     sought = any(_method(c) == "seek" and not _is_start(c) for c in calls)
-    return not sought and any(_is_next(call) for call in calls)
+    return _counts_on(nodes) or (not sought and any(_is_next(call) for call in calls))
+
+
+def _counts_on(nodes: list[cst.CSTNode]) -> bool:
+    """Whether a number that the data set holds is counted up, and read where it is not."""
+    counts = [(node, name) for node in nodes for name in _counted(node)]
+    counted = {name for _, name in counts}
+    written = {id(node.target) for node in nodes if isinstance(node, cst.AssignTarget)}
+    written |= {id(inner) for node, _ in counts for inner in walk(node)}
+    return any(
+        isinstance(node, cst.Attribute) and dotted(node) in counted and id(node) not in written
+        for node in nodes
+    )
+
+
+def _counted(node: cst.CSTNode) -> Iterator[str]:
+    """``self.n`` of ``self.n += 1`` and ``self.n = self.n + 1``."""
+    found: list[str | None] = []
+    if isinstance(node, cst.AugAssign):
+        found = [dotted(node.target)]
+    elif isinstance(node, cst.Assign) and isinstance(node.value, cst.BinaryOperation):
+        held = (dotted(node.value.left), dotted(node.value.right))
+        found = [name for name in (dotted(one.target) for one in node.targets) if name in held]
+    yield from (name for name in found if name and _is_own(name))
+
+
+def _is_own(name: str) -> bool:
+    return name.startswith("self.")
 
 
 def _functions(owner: Class, name: str, known: set[str]) -> Iterator[Function]:
@@ -58,7 +83,7 @@ def _is_next(call: cst.Call) -> bool:
 
 
 def _is_held(node: cst.BaseExpression) -> bool:
-    return (dotted(node) or "").startswith("self.")
+    return _is_own(dotted(node) or "")
 
 
 def _method(call: cst.Call) -> str:

@@ -117,15 +117,30 @@ for x in feed:
 WHOLE = 'feed = dd.shard(DataLoader(Lines(), batch_size=8), collate="global")'
 
 
-@pytest.mark.parametrize("get", ["line = self.file.readline()", "line = next(self.file)"])
+@pytest.mark.parametrize(
+    "get",
+    [
+        "line = self.file.readline()",
+        "line = next(self.file)",
+        "line = self.starts[self.place]\n        self.place += 1",
+        "self.place = self.place + 1\n        line = self.starts[self.place]",
+    ],
+)
 def test_samples_that_come_one_after_the_other_are_taken_by_all_ranks(
     tmp_path: Path, get: str
 ) -> None:
     assert WHOLE in added(tmp_path, NEXT.replace("GET", get))
 
 
-def test_samples_that_are_looked_up_are_taken_by_one_rank(tmp_path: Path) -> None:
-    get = "self.file.seek(self.starts[index])\n        line = self.file.readline()"
+@pytest.mark.parametrize(
+    "get",
+    [
+        "self.file.seek(self.starts[index])\n        line = self.file.readline()",
+        "self.asked += 1\n        line = self.starts[index]",
+        "self.kept[index] = self.starts[index]\n        line = self.kept[index]",
+    ],
+)
+def test_samples_that_are_looked_up_are_taken_by_one_rank(tmp_path: Path, get: str) -> None:
     assert WHOLE not in added(tmp_path, NEXT.replace("GET", get))
 
 
@@ -224,6 +239,51 @@ for waves, texts, lengths, sizes in heard:
     rule.step()
     print(f"{loss.item():.5f}")
 """
+
+
+STREAM = """\
+import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader, Dataset
+
+torch.manual_seed(0)
+rows = torch.randn(22, 4)
+
+
+class Stream(Dataset):
+    def __init__(self):
+        self.files, self.current, self.place = [rows[:10], rows[10:]], 0, 0
+
+    def __len__(self):
+        return 20
+
+    def take(self):
+        row = self.files[self.current][self.place]
+        self.place = self.place + 1
+        return row
+
+    def __getitem__(self, index):
+        row = self.take()
+        if self.place == len(self.files[self.current]):
+            self.current, self.place = 1 - self.current, 0
+        return row, row.sum()
+
+
+feed = DataLoader(Stream(), batch_size=6)
+brain = nn.Linear(4, 1)
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for x, y in feed:
+    rule.zero_grad()
+    loss = (brain(x).squeeze(1) - y).pow(2).mean()
+    loss.backward()
+    rule.step()
+    print(f"{loss.item():.5f}")
+"""
+
+
+def test_samples_that_a_data_set_counts_up_to(trial: Trial) -> None:
+    verdict = trial.verdict(STREAM)
+    assert verdict.outcome is Outcome.SAME, verdict.detail
 
 
 @pytest.mark.parametrize("joined", ["pad_sequence(texts, batch_first=True)", "torch.cat(texts)"])
