@@ -18,7 +18,7 @@ def edit(plan: Plan, edits: Edits) -> None:
         shared = any(model in plan.facts.forwards.trained_by_rows for model in call.models)
         if call.gathered and not call.in_loop and not shared:
             edits.note(call.site, "every rank trains this on all rows that were collected")
-        rowwise = all(plan.facts.forwards.row_calls.get(model) for model in call.models)
+        rowwise = plan.facts.forwards.treat_rows_alone(call.models)
         if not (rowwise and call.models <= trained and call.site.module.editable):
             continue
         if isinstance(node, cst.Call):

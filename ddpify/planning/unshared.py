@@ -118,7 +118,7 @@ def work_of_all(facts: Facts) -> Iterator[Refusal]:
     split = {model.site for model in facts.forwards.trained_by_rows}
     for call in facts.forwards.replicated_calls.values():
         beside = bool(split) and not call.in_loop
-        beside |= call.site.module.editable and all(map(facts.forwards.row_calls.get, call.models))
+        beside |= call.site.module.editable and facts.forwards.treat_rows_alone(call.models)
         if call.gathered and not beside and not any(m.site in split for m in call.models):
             yield at(
                 call.site,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -52,7 +53,13 @@ class Forwards:
     shared_work: set[cst.CSTNode] = field(default_factory=set)
     whole_work: dict[cst.CSTNode, Site] = field(default_factory=dict)
     row_calls: dict[Instance, bool] = field(default_factory=dict)  # from rows, whether to rows
+    # The same, tried, of models that the script calls on the rows of all ranks alone.
+    tried_on_rows: dict[Instance, bool] = field(default_factory=dict)
     trained_by_rows: set[Instance] = field(default_factory=set)  # which perhaps train on a rank's
     # Functions with a backward of their own: which arguments of their forwards are rows.
     applied: dict[cst.CSTNode, set[int]] = field(default_factory=dict)
     applied_to_all: set[cst.CSTNode] = field(default_factory=set)  # of those, to all ranks' rows
+
+    def treat_rows_alone(self, models: Iterable[Instance]) -> bool:
+        """Whether all of these surely make a row of each row."""
+        return all(self.row_calls.get(one, self.tried_on_rows.get(one)) for one in models)

@@ -12,10 +12,10 @@ import libcst as cst
 
 from ddpify.understanding.facts import Facts, ReplicatedCall
 from ddpify.understanding.forms import Layout
-from ddpify.understanding.libraries import criteria, escaping_loaders, object_kinds
+from ddpify.understanding.libraries import criteria, escaping_loaders, object_kinds, trial_runs
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
-from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms
+from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -46,6 +46,8 @@ def note(
         on_all = on_all and not is_loss_of_a_model(run.facts, node, given, result)
         if not on_all and not run.in_batch_loop():
             return
+        if on_all:
+            _try_on_rows(run, node, model, given)
         known = run.facts.forwards.replicated_calls.get(node)
         models = (known.models if known else frozenset()) | {model}
         gathered = on_all or (known is not None and known.gathered)
@@ -53,6 +55,32 @@ def note(
         run.facts.forwards.replicated_calls[node] = ReplicatedCall(
             run.site(node), models, gathered, in_loop
         )
+
+
+def _try_on_rows(
+    run: RunState, node: cst.BaseExpression, model: Instance, given: list[Value]
+) -> None:
+    """Find out whether a model that gets the rows of all ranks alone would do with a rank's."""
+    forwards, changed = run.facts.forwards, run.reads_change
+    if run.trials or model in forwards.row_calls or model in forwards.tried_on_rows:
+        return
+    with run.trying() as learned:
+        made = run.call(node, value(model), [*map(_rows_of_a_rank, given)], {})
+    run.undo_tried()
+    run.reads_change = changed
+    rowwise = not trial_runs.mixes(learned) and all(_is_rows(a) for a in made.atoms)
+    forwards.tried_on_rows[model] = rowwise and bool(made.atoms)
+
+
+def _rows_of_a_rank(one: Value) -> Value:
+    return value(
+        *(
+            Data(Placement.SHARD, a.loaders)
+            if isinstance(a, Data) and a.form is Layout.GATHERED
+            else a
+            for a in one.atoms
+        )
+    )
 
 
 def _note_work(run: RunState, node: cst.BaseExpression, model: Instance, *, shared: bool) -> None:

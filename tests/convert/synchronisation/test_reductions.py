@@ -423,10 +423,10 @@ def test_stacked_predictions_keep_their_rows(tmp_path: Path) -> None:
     assert "total += dd.sum(torch.stack([out, -out]).mean(0).sum()).item()" in lines
 
 
-def test_rows_that_a_loss_picks_are_refused(tmp_path: Path) -> None:
+def test_rows_that_a_loss_picks_are_those_of_all_ranks(tmp_path: Path) -> None:
     text = step("x = F.cross_entropy(brain(a[:-1]), b[1:])", "x.backward()", "print(x.item())")
-    with pytest.raises(Refusal, match="would train on the whole batch on every rank"):
-        added(tmp_path, text)
+    picked = "dd.spread(brain)(dd.gather(a)[:-1]), dd.gather(b)[1:]"
+    assert f"x = F.cross_entropy({picked})" in added(tmp_path, text)
     unknown = text.replace("batch_size=6, shuffle=True", "batch_size=6, collate_fn=torch.stack")
     with pytest.raises(Refusal, match="picked from the batch by their position"):
         added(tmp_path, unknown)
@@ -824,12 +824,14 @@ def test_a_backward_that_writes_what_it_was_given(tmp_path: Path, write: str) ->
     assert 'backward="global"' in lines
 
 
-def test_a_model_that_would_train_on_the_rows_of_all_ranks_is_refused(tmp_path: Path) -> None:
+def test_a_model_that_goes_across_the_rows_of_all_ranks_is_refused(tmp_path: Path) -> None:
     kept = "    kept = torch.stack([row for row in a if row.sum() > 0])\n"
     step = STEP.replace("    penalty = F.cross_entropy(brain(a), b)\n", "{}")
-    text = step.format(kept + "    penalty = brain(kept).pow(2).mean()\n")
+    text = HEAD + step.format(kept + "    penalty = brain(kept).pow(2).mean()\n")
+    assert "penalty = dd.spread(brain)(kept).pow(2).mean()" in added(tmp_path, text)
+    mixing = text.replace("nn.Linear(4, 3)", "nn.Sequential(nn.Linear(4, 3), nn.Softmax(0))")
     with pytest.raises(Refusal, match="the whole batch on every rank"):
-        convert_text(tmp_path, HEAD + text)
+        convert_text(tmp_path, mixing)
 
 
 def test_a_model_that_is_seen_to_treat_rows_alone_trains_on_a_part_of_all(tmp_path: Path) -> None:
