@@ -1,6 +1,7 @@
 """The model: trained on all ranks, and otherwise the module that it was."""
 
 import functools
+import itertools
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -9,6 +10,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parameter import is_lazy
 
 from ddpify.runtime.batchnorm import SyncedBatchNorm, synchronise_batch_norm
 from ddpify.runtime.blocks import repeated_blocks
@@ -16,6 +18,7 @@ from ddpify.runtime.broadcasting import broadcast
 from ddpify.runtime.buffers import broadcast_buffers
 from ddpify.runtime.inputs import move_inputs as let_move_inputs
 from ddpify.runtime.instancenorm import track_over_ranks
+from ddpify.runtime.lazy_layers import has_lazy_layers
 from ddpify.runtime.materialising import Initialiser, Materialiser, is_on_meta
 from ddpify.runtime.memory import Footprint, device_memory, explained, footprint
 from ddpify.runtime.precision import autocast_forward, dtype_of
@@ -108,7 +111,9 @@ def wrap(
     if not trained:
         _broadcast([*model.parameters(), *model.buffers()])
         return model
-    _broadcast(model.buffers())  # DistributedDataParallel sends the parameters
+    waits = has_lazy_layers(model)  # else DistributedDataParallel sends the parameters
+    held = itertools.chain(model.parameters() if waits else (), model.buffers())
+    _broadcast(one for one in held if not is_lazy(one))
     reducing = Reducing(
         find_unused_parameters=find_unused_parameters,
         static_graph=static_graph,

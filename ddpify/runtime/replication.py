@@ -16,14 +16,17 @@ import torch
 from torch import nn
 from torch.nn.modules import module as modules
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parameter import is_lazy
 
 from ddpify.runtime.accumulation import accumulation
 from ddpify.runtime.averaging import average_gradients, has_sparse_gradients
 from ddpify.runtime.buffers import broadcast_buffers, leave_out_sparse_buffers
 from ddpify.runtime.classes import reduced_as, subclass_of
+from ddpify.runtime.lazy_layers import has_lazy_layers, share_lazy_layers
 from ddpify.runtime.share import inside_forward
 
 ENGINE = "_ddpify_engine"
+_ACCEPTED = inspect.signature(DistributedDataParallel.__init__).parameters
 CommHook = Callable[[Any, Any], torch.futures.Future[torch.Tensor]]
 
 
@@ -49,8 +52,8 @@ class Reducing:
         """Whether a backward may leave out parameters."""
         return self.find_unused_parameters or self.static_graph
 
-    def reducer(self, model: nn.Module) -> "ForwardReducer":
-        """A DistributedDataParallel of these options."""
+    def reducer(self, model: nn.Module, *, alike: bool) -> "ForwardReducer":
+        """A DistributedDataParallel of these options, of a model that may be alike on all ranks."""
         # Without device_ids it leaves inputs where they are: sequence lengths stay on the CPU.
         options: dict[str, Any] = {
             "find_unused_parameters": self.find_unused_parameters,
@@ -59,6 +62,8 @@ class Reducing:
             "gradient_as_bucket_view": self.gradient_as_bucket_view,
             _buffers_option(): False,
         }
+        if alike and "init_sync" in _ACCEPTED:  # a graph may hold the parameters as they are
+            options["init_sync"] = False
         leave_out_sparse_buffers(model)
         made = ForwardReducer(model, **options)
         if self.comm_hook is not None:
@@ -107,24 +112,31 @@ class GradientEngine:
     """
 
     def __init__(
-        self, model: nn.Module, prepare: Callable[[nn.Module], object], reducing: Reducing
+        self,
+        model: nn.Module,
+        prepare: Callable[[nn.Module], object],
+        reducing: Reducing,
+        *,
+        alike: bool = False,
     ) -> None:
-        """``prepare`` makes new layers ready."""
+        """``prepare`` makes new layers ready; ``alike``: all ranks have rank 0's parameters."""
         self.model = model
         self.prepare = prepare
         self.reducing = reducing
         self.trained = [p for p in model.parameters() if p.requires_grad]
         self.frozen = [p for p in model.parameters() if not p.requires_grad]
         self.built = _registrations.count
-        self.reducer: ForwardReducer | None = reducing.reducer(model)
+        self.waits = has_lazy_layers(model)
+        share_lazy_layers(model)
+        self.reducer: ForwardReducer | None = None
+        if not self.waits:
+            self.reducer = reducing.reducer(model, alike=alike)
         self.reducer_waits = False
         self.learns_graph = reducing.static_graph  # in its first backward, which is exchanged
         self.in_backward = False
         self.arrived = 0
-        self.hooks = [
-            p.register_post_accumulate_grad_hook(self._arrive)  # type: ignore[no-untyped-call]
-            for p in self.trained
-        ]
+        self.hooks: dict[nn.Parameter, Any] = {}
+        self._hook()
         if has_sparse_gradients(model):  # which DistributedDataParallel averages wrongly over gloo
             self._drop_reducer()
 
@@ -135,7 +147,9 @@ class GradientEngine:
             broadcast_buffers(self.model)
         with inside_forward(self.trained[0].device):
             if self.reducer is None:
-                return self.model.ddpify_forward(*inputs, **kwargs)  # type: ignore[operator]
+                out = self.model.ddpify_forward(*inputs, **kwargs)  # type: ignore[operator]
+                self._hook()  # layers that have got their weights
+                return out
             exchanging = accumulation.exchanging or self.learns_graph
             self.reducer.require_backward_grad_sync = exchanging
             out = self.reducer(*inputs, **kwargs)
@@ -144,11 +158,13 @@ class GradientEngine:
 
     def average(self) -> None:
         """Average the gradients now. A collective."""
-        average_gradients(self.trained)
+        average_gradients(list(self.hooks))
 
     def outdated(self) -> bool:
         """Whether there are parameters to be trained that it does not know."""
         if any(p.requires_grad for p in self.frozen):
+            return True
+        if self.waits and not has_lazy_layers(self.model):
             return True
         if self.built == _registrations.count:
             return False
@@ -162,8 +178,14 @@ class GradientEngine:
             del accumulation.behind[self]
             self.average()
         self._drop_reducer()
-        for hook in self.hooks:
+        for hook in self.hooks.values():
             hook.remove()
+
+    def _hook(self) -> None:
+        for p in self.trained:
+            if p not in self.hooks and not is_lazy(p):
+                hook = p.register_post_accumulate_grad_hook(self._arrive)  # type: ignore[no-untyped-call]
+                self.hooks[p] = hook
 
     def _arrive(self, _: torch.Tensor) -> None:
         if not self.in_backward:
@@ -279,11 +301,11 @@ def _engine_of(model: nn.Module) -> GradientEngine:
     if engine.outdated():
         engine.retire()
         engine.prepare(model)
-        engine = model.__dict__[ENGINE] = GradientEngine(model, engine.prepare, engine.reducing)
+        made = GradientEngine(model, engine.prepare, engine.reducing, alike=engine.waits)
+        engine = model.__dict__[ENGINE] = made
     return engine
 
 
 def _buffers_option() -> str:
     """DistributedDataParallel's switch for sending rank 0's buffers before each forward."""
-    accepted = inspect.signature(DistributedDataParallel.__init__).parameters
-    return "forward_sync_buffers" if "forward_sync_buffers" in accepted else "broadcast_buffers"
+    return "forward_sync_buffers" if "forward_sync_buffers" in _ACCEPTED else "broadcast_buffers"

@@ -162,6 +162,22 @@ def own_torch_stream(place: torch.device) -> Iterator[None]:
             _own_stream.put_aside = {}
 
 
+@contextlib.contextmanager
+def shared_torch_stream() -> Iterator[None]:
+    """Draw from the shared stream again, inside own_torch_stream(); elsewhere it is in place."""
+    own = {}
+    for kind, stream in _own_stream.put_aside.items():
+        module: Any = torch if kind == "cpu" else torch.get_device_module(stream.device)
+        own[kind] = module, module.get_rng_state()
+        module.set_rng_state(stream.state)
+    try:
+        yield
+    finally:
+        for kind, (module, state) in own.items():
+            _own_stream.put_aside[kind].generator.set_state(module.get_rng_state())
+            module.set_rng_state(state)
+
+
 def shared_generator(device: Any = "cpu") -> torch.Generator:
     """The generator of a device that draws the same numbers on all ranks, in a forward too.
 

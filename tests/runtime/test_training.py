@@ -339,3 +339,32 @@ def _refused() -> None:
 def test_batch_norm_refuses_one_value_as_one_process_does() -> None:
     for size in (1, 2):
         run(_refused, size)
+
+
+def _lazy_net() -> nn.Module:
+    return nn.Sequential(nn.LazyLinear(8), nn.LazyBatchNorm1d(), nn.Tanh(), nn.LazyLinear(CLASSES))
+
+
+class Turns(nn.Module):
+    """A layer that knows its sizes, and two that wait for their first batches, in turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(FEATURES, 4)
+        self.heads = nn.ModuleList([nn.LazyLinear(CLASSES), nn.LazyLinear(CLASSES)])
+        self.calls = 0
+
+    def forward(self, x: torch.Tensor) -> Any:
+        self.calls += 1
+        return self.heads[self.calls // 2 % 2](torch.tanh(self.body(x)))
+
+
+def _twice(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Any:
+    return dd.mean(F.cross_entropy(model(x), y) + F.cross_entropy(model(x + 1), y))
+
+
+@pytest.mark.parametrize(("net", "step"), [(_lazy_net, _mean), (Turns, _mean), (_lazy_net, _twice)])
+def test_layers_that_wait_for_their_first_batch(
+    net: Callable[[], nn.Module], step: Callable[..., Any]
+) -> None:
+    assert_same(lambda: _train(net, step, loader=_pairs))
