@@ -14,7 +14,7 @@ import libcst as cst
 
 from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.arithmetic import across_samples
-from ddpify.understanding.batching import per_sample_lists
+from ddpify.understanding.batching import collating, per_sample_lists
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.libraries import opaque, partial_calls
 from ddpify.understanding.libraries.object_kinds import NO_GRAD
@@ -110,8 +110,11 @@ def of_all(
     whole = [a for v in args for a in v.of(Data) if a.form is Layout.GATHERED]
     if whole and not local and run.frames_forward():
         return across_samples.perhaps_rows(name, value(*whole))
-    if not local or not all(d.placement is Placement.SHARD for _, v in local for d in v.data):
+    tensors = [v.data for _, v in local]  # none of what holds them, such as a list
+    plain = all(held and all(d.placement is Placement.SHARD for d in held) for held in tensors)
+    if not local or not plain:
         return opaque.foreign(run, node, name, args, kwargs)
+    collating.read_together(run, node, args)
     made = across_samples.coupled_operands(run, node, local)
     return across_samples.perhaps_rows(name, made)
 
