@@ -49,6 +49,7 @@ from ddpify.lint.diagnostics import Applicability, Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.put_together import parts_of
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.wrapped_here import wrappers_here
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.structure import Guard, walk
 from ddpify.understanding.syntax import code_of
@@ -122,28 +123,9 @@ def _wrapped(script: Script, node: cst.BaseExpression) -> Confidence | None:
     """How sure it is that this is a DDP object: an option may leave the same model as it is."""
     if script.is_ddp(node):
         return Confidence.CERTAIN
-    found = script.instances(node)
-    if any(wrap.wrapper in found and wrap.wrapper.type != DDP for wrap in script.wraps):
-        return None  # a sharded model's keys have no such prefix
-    held = [model for wrap in script.wraps if wrap.wrapper in found for model in wrap.held]
-    rest = [one for one in found if one not in script.wrapped]
-    if _is_unwrapped(script, node):
-        return None
-    if not held or len(found) < len(script.value(node).atoms):
-        return None
-    return Confidence.LIKELY if all(one in held for one in rest) else None
-
-
-def _is_unwrapped(script: Script, node: cst.BaseExpression) -> bool:
-    """``raw = model.module if distributed else model``."""
-    known = script.flow.ancestry(node, script.module)
-    edges = script.flow.edges_into({one.location for one in known if one.location is not None})
-    return any(
-        isinstance(one, cst.Attribute) and one.attr.value == "module"
-        for edge in edges
-        if edge.value is not None
-        for one in walk(edge.value)
-    )
+    wrappers = wrappers_here(script, node)
+    likely = bool(wrappers) and all(one.type == DDP for one in wrappers)
+    return Confidence.LIKELY if likely else None  # a sharded model's keys have no such prefix
 
 
 def _asks_whether_wrapped(script: Script, node: cst.Call) -> bool:

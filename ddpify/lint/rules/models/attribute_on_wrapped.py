@@ -22,6 +22,17 @@ class Trainer:
 
 Trainer(Net()).cost()
 ```
+```python
+class Trainer:
+    def __init__(self, net):
+        self.net = net
+        self.net = DDP(self.net)
+
+    def cost(self):
+        return self.net.penalty()
+
+Trainer(Net()).cost()
+```
 
 ## Use instead
 ```python
@@ -44,6 +55,19 @@ for name, p in model.named_parameters():
 plain = Net()
 plain.penalty()
 ```
+What is asked before the model is wrapped.
+```python
+class Trainer:
+    def __init__(self, net):
+        self.net = net
+        self.cost()
+        self.net = DDP(self.net)
+
+    def cost(self):
+        return self.net.penalty()
+
+Trainer(Net())
+```
 
 ## References
 https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
@@ -58,7 +82,8 @@ import libcst as cst
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.libraries.distributed import held_model
+from ddpify.lint.scripts.wrapped_here import wrappers_here
+from ddpify.understanding.libraries.distributed import DDP, held_model
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN, Class, Instance
 
@@ -89,21 +114,23 @@ def check(script: Script) -> Iterator[Finding]:
     """Reads of what only the model inside has."""
     for node in script.structure.all(cst.Attribute):
         name = node.attr.value
-        if name in _OF_MODULES or name.startswith("_") or not script.is_ddp(node.value):
+        if name in _OF_MODULES or name.startswith("_"):
             continue
-        wrappers = script.instances(node.value)
+        wrappers = wrappers_here(script, node.value)
+        if not wrappers or any(one.type != DDP for one in wrappers):
+            continue
         seen = all(_inside_has(one, name) for one in wrappers)
         if not (seen or all(map(_is_unseen, wrappers))) or _is_set(script, node, name):
             continue
         if not _is_asked_for(script, node):
-            sure = Confidence.CERTAIN if seen else Confidence.LIKELY
+            sure = seen and script.is_ddp(node.value)
             text = f"{code_of(node.value)}.module"
             fix = script.replace(node.value, text, "ask the model inside")
             yield Finding(
                 node,
                 f"the wrapper has no {name!r}, its module has: this raises AttributeError",
                 fix,
-                confidence=sure,
+                confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
             )
 
 

@@ -26,6 +26,21 @@ if rank == 0:
         criterion(model.forward(x), y).backward()
 ```
 
+```python
+class Trainer:
+    def __init__(self, net):
+        self.net = net.to(device)
+        self.net = DDP(self.net, device_ids=[local_rank])
+
+    def warm_up(self):
+        for x, y in loader:
+            criterion(self.net(x), y).backward()
+
+trainer = Trainer(Net())
+if rank == 0:
+    trainer.warm_up()
+```
+
 ## Use instead
 ```python
 normed = DDP(nn.Sequential(nn.Linear(10, 10), nn.BatchNorm1d(10)).to(device))
@@ -61,13 +76,14 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Fix, Severity
+from ddpify.lint.diagnostics import Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.answers import goes_back_in_other_branch, is_answered
 from ddpify.lint.scripts.loss_inputs import reaches_loss
 from ddpify.lint.scripts.model_layers import has_buffers
 from ddpify.lint.scripts.resolved import is_resolved
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.wrapped_here import wrappers_here
 from ddpify.understanding.libraries.distributed import DDP, is_wrapper
 from ddpify.understanding.syntax import called_model, code_of
 from ddpify.understanding.values import UNKNOWN, Instance
@@ -91,11 +107,13 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if node is not None and node not in reported:
             reported.add(node)
+            sure = _is_surely_wrapped(script, called_model(call.func))
             yield Finding(
                 node,
                 f"only some ranks run the wrapped model: {_what_waits(script, call)} waits for the"
                 " others, and this hangs",
                 _fix(script, call) if node is call else None,
+                confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
             )
     for node in script.facts.backwards:
         if script.owners.get(node) is script.module and _goes_back_alone(script, node):
@@ -124,9 +142,12 @@ def _calls_wrapper(script: Script, call: cst.Call) -> bool:
         return True
     if isinstance(model, cst.Attribute) and script.is_wrapped(model.value):
         return False  # what other methods do is not known
-    atoms = script.value(model).atoms
-    wrappers = [atom for atom in atoms if isinstance(atom, Instance) and is_wrapper(atom)]
-    return bool(atoms) and len(wrappers) == len(atoms) and _wait(script, wrappers, call)
+    return _wait(script, wrappers_here(script, model), call)
+
+
+def _is_surely_wrapped(script: Script, model: cst.BaseExpression) -> bool:
+    """Whether no option leaves the model unwrapped, as far as is seen."""
+    return all(is_wrapper(one) or one in script.wrapped for one in script.instances(model))
 
 
 def _wait(script: Script, wrappers: list[Instance], call: cst.Call) -> bool:
