@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.facts import Site
+from ddpify.understanding.language.overloads import fails
 from ddpify.understanding.libraries.object_kinds import NO_GRAD
 from ddpify.understanding.structure import Guard
 from ddpify.understanding.syntax import code_of
@@ -33,14 +34,18 @@ class Ways:
         return frozenset((code_of(one.test), one.positive) for one in self.guards(node))
 
     def callers(self, function: cst.FunctionDef) -> list[Site]:
-        """The places in the project that call a function."""
+        """The places in the project that call a function, and do not fail before it begins."""
         return sorted(
-            self.script.facts.callers.get(function, ()),
+            (one for one in self.script.facts.callers.get(function, ()) if not self._fails(one)),
             key=lambda s: (
                 str(s.module.path),
                 self.script.structures[s.module].order.get(s.node, 0),
             ),
         )
+
+    def _fails(self, site: Site) -> bool:
+        called = site.node.func if isinstance(site.node, cst.Call) else site.node
+        return fails(site.node, self.script.value(called).atoms)
 
     def ways_to(self, node: cst.CSTNode) -> list[cst.CSTNode]:
         """A node and the calls, one in the other, by which its function is reached."""

@@ -27,6 +27,15 @@ def fitting(
     return [one for one in callables if _takes(one, len(args), kwargs)] or callables
 
 
+def fails(node: cst.CSTNode, callables: Collection[Atom]) -> bool:
+    """Whether a call surely raises TypeError: none of what it may run takes its arguments."""
+    if not isinstance(node, cst.Call) or any(argument.star for argument in node.args):
+        return False
+    named = {one.keyword.value for one in node.args if one.keyword is not None}
+    placed = len(node.args) - len(named)
+    return bool(callables) and not any(_takes(one, placed, named) for one in callables)
+
+
 def _shows_all(node: cst.BaseExpression, count: int) -> bool:
     """Whether a call shows its arguments one by one."""
     if not isinstance(node, cst.Call) or len(node.args) != count:

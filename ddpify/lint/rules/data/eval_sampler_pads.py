@@ -117,8 +117,8 @@ def check(script: Script) -> Iterator[Finding]:
                 if not _is_cut(script, call):
                     yield Finding(
                         call,
-                        "unless the ranks divide the samples, the sampler repeats some: these are"
-                        " there twice",
+                        "unless the number of samples is a multiple of the number of ranks, the sampler"
+                        " repeats some, and these are gathered twice",
                     )
 
 

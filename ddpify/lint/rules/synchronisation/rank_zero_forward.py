@@ -62,6 +62,15 @@ validate(normed)
 if rank == 0:
     validate(model)
 ```
+A call that fails before, since it lacks an argument.
+```python
+def validate(network, batches):
+    with torch.no_grad():
+        network(torch.zeros(1, 10))
+normed = DDP(nn.Sequential(nn.Linear(10, 10), nn.BatchNorm1d(10)).to(device))
+if rank == 0:
+    validate(normed)
+```
 
 ## Fix safety
 For DDP, `model(x)` without gradients becomes `model.module(x)`.
