@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.lint.scripts.one_number import is_numbered_text, is_one_number
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.libraries.object_kinds import is_loss
@@ -37,7 +38,7 @@ def literal_devices(script: Script) -> Iterator[cst.CSTNode]:
     bare = not _knows_its_gpu(script)
     for call in script.structure.all(cst.Call):
         names = script.names(call.func)
-        if names & set(SET_DEVICE) and call.args and _index(script, call.args[0].value) is not None:
+        if names & set(SET_DEVICE) and call.args and is_one_number(script, call.args[0].value):
             yield call
         elif "torch.device" in names:
             if _device_object(script, call, bare):
@@ -78,6 +79,8 @@ def _device_object(script: Script, call: cst.Call, bare: bool) -> bool:
     given = call.args[-1].value if call.args else None  # the index, where there is one
     if given is None or script.flow.sources(given, script.module) & ANY_RANK:
         return False
+    if is_numbered_text(script, given) or (len(call.args) > 1 and is_one_number(script, given)):
+        return True
     if any(device.index is not None for device in devices):
         numbered = all(d.index is not None or not bare for d in devices)
         return numbered and (_written(given) or _is_setting(script, given, bare))
@@ -97,13 +100,13 @@ def _move(script: Script, call: cst.Call, bare: bool) -> bool:
         chosen = argument(call, "device", 0)
         if chosen is None:
             return bare and not _is_loss(script, call.func.value)
-        return _index(script, chosen.value) is not None
+        return is_one_number(script, chosen.value)
     if call.func.attr.value != "to" or not call.args:
         return False
     given = argument(call, "device", 0)
     if given is None:
         return False
-    return _index(script, given.value) is not None or _text(script, given.value, bare)
+    return is_one_number(script, given.value) or _text(script, given.value, bare)
 
 
 def _is_loss(script: Script, node: cst.BaseExpression) -> bool:
@@ -112,17 +115,12 @@ def _is_loss(script: Script, node: cst.BaseExpression) -> bool:
     return bool(held) and all(is_loss(one) and not one.arguments for one in held)
 
 
-def _index(script: Script, node: cst.BaseExpression) -> int | None:
-    """A literal index of a device."""
-    if isinstance(node, cst.Integer):
-        return int(node.evaluated_value)
-    return None
-
-
 def _text(script: Script, node: cst.BaseExpression, bare: bool) -> bool:
     """Whether an expression is, in the source, the name of an accelerator."""
     if isinstance(node, cst.IfExp):
         return _text(script, node.body, bare) or _text(script, node.orelse, bare)
+    if is_numbered_text(script, node):
+        return True
     if not isinstance(node, cst.SimpleString):
         return _is_setting(script, node, bare)
     held = script.value(node).constant()
@@ -161,7 +159,7 @@ def _device_ids(script: Script, call: cst.Call) -> Iterator[cst.CSTNode]:
         return
     if any(name.endswith("DistributedDataParallel") for name in script.names(call.func)):
         constants = [script.value(e.value).constant() for e in given.value.elements]
-        if len(constants) == 1 and isinstance(given.value.elements[0].value, cst.Integer):
+        if len(constants) == 1 and is_one_number(script, given.value.elements[0].value):
             yield given
 
 

@@ -28,6 +28,10 @@ class Meters:
     def __init__(self, script: Script) -> None:
         self.script = script
 
+    def is_told(self, one: Instance) -> bool:
+        """Whether an object gets any of a rank's own numbers."""
+        return one in self._told
+
     def is_total(self, node: cst.BaseExpression) -> bool:
         """Whether a rank's own numbers, added up, reach an expression, and not only others."""
         module = self.script.owners.get(node, self.script.module)
@@ -55,8 +59,11 @@ class Meters:
         return bool(labels & _PARTS)
 
     def _is_of_untold(self, one: Dependency) -> bool:
-        """Whether this reads an attribute of objects that are told nothing of a rank's own."""
-        if not isinstance(one.node, cst.Attribute):
+        """Whether this reads an attribute of objects that are told nothing of a rank's own.
+
+        A method that nothing in sight calls, as ``__str__``, may be that of any object.
+        """
+        if not isinstance(one.node, cst.Attribute) or self._is_of_any(one.node.value):
             return False
         held = self.script.value(one.node.value).atoms
         return bool(held) and all(
@@ -83,6 +90,14 @@ class Meters:
             and one.location[0] != "attribute"
             and bool(flow.labels.get(one.location, set()) & {LOCAL, TOTAL})
             for one in flow.made_of.of(given, module)
+        )
+
+    def _is_of_any(self, node: cst.BaseExpression) -> bool:
+        function = self.script.structure_of(node).function(node)
+        return (
+            function is not None
+            and self._is_self(node)
+            and not self.script.control.callers(function)
         )
 
     def _is_self(self, node: cst.BaseExpression) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TypeGuard
 
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Edit, Fix
+from ddpify.lint.scripts.device_numbers import local_rank_at
 from ddpify.lint.scripts.repairs import import_of
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.structure import walk
@@ -29,13 +31,15 @@ def gpu_of_the_rank(script: Script, node: cst.Call | cst.Arg) -> Fix | None:
     name, edits = import_of(script, "os")
     start, end = script.positions.offsets(literal)
     if isinstance(literal, cst.SimpleString):
-        text = _text(literal, name)
+        text: str | None = _text(literal, name)
     else:
-        text = f'int({name}.environ["LOCAL_RANK"])'
+        text = local_rank_at(script, literal, name)
+    if text is None:
+        return None
     return Fix("use the local rank's GPU", (*edits, Edit(start, end, text)), Applicability.UNSAFE)
 
 
-def _names_gpu(node: cst.CSTNode) -> bool:
+def _names_gpu(node: cst.CSTNode) -> TypeGuard[cst.SimpleString | cst.Integer]:
     """``0``, ``"cuda:0"``."""
     if isinstance(node, cst.SimpleString):
         return _TEXT.fullmatch(str(node.evaluated_value)) is not None

@@ -117,8 +117,8 @@ def check(script: Script) -> Iterator[Finding]:
                 if not _is_cut(script, call):
                     yield Finding(
                         call,
-                        "unless the number of samples is a multiple of the number of ranks, the sampler"
-                        " repeats some, and these are gathered twice",
+                        "unless the samples can be divided evenly by the number of ranks, the"
+                        " sampler repeats some, which are gathered twice",
                     )
 
 

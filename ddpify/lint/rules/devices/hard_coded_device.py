@@ -1,8 +1,8 @@
 """One certain GPU is named in code that all ranks run.
 
 ## What it does
-Looks for `cuda:0`, `.cuda(0)`, `.to(0)`, `set_device(0)` and `device_ids=[0]`, for a bare `"cuda"`
-in a script that never says which GPU is the rank's own, and for a wrapped model that
+Looks for `cuda:0`, `.cuda(0)`, `.to(gpus[0])`, `set_device(0)` and `device_ids=[0]`, for a bare
+`"cuda"` in a script that never says which GPU is the rank's own, and for a wrapped model that
 `device_map="auto"` has spread over all GPUs.
 
 ## Why is this bad
@@ -17,6 +17,12 @@ net2 = Net().to("cuda:0")
 ```python
 from transformers import AutoModel
 spread = DDP(AutoModel.from_pretrained("bert-base-uncased", device_map="auto"))
+```
+```python
+parser = argparse.ArgumentParser()
+parser.add_argument("--gpus", type=int, nargs="+", default=[0, 1])
+args = parser.parse_args()
+net2 = Net().to(f"cuda:{args.gpus[0]}")
 ```
 
 ## Use instead
@@ -34,6 +40,10 @@ Code that one rank runs, and a bare `cuda` after `set_device`.
 if rank == 0:
     probe = torch.zeros(1, device="cuda:0")
 batch = torch.zeros(1).to("cuda")
+```
+```python
+gpus = [0, 1, 2, 3]
+net2 = Net().to(gpus[local_rank])
 ```
 
 ## Fix safety

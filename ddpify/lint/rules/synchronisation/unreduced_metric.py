@@ -16,6 +16,24 @@ for x, y in loader:
 if rank == 0:
     print("loss", total / len(loader))
 ```
+```python
+class Meter:
+    def __init__(self):
+        self.total, self.count = 0.0, 0
+
+    def update(self, value):
+        self.total += value
+        self.count += 1
+
+    def __str__(self):
+        return f"{self.total / self.count:.3f}"
+
+losses = Meter()
+for x, y in loader:
+    losses.update(criterion(model(x), y).item())
+if rank == 0:
+    print(f"loss {losses}")
+```
 
 ## Use instead
 ```python
@@ -44,6 +62,27 @@ if rank == 0:
     print("loss", total / len(whole))
 ```
 
+```python
+class Meter:
+    def __init__(self):
+        self.total, self.count = 0.0, 0
+
+    def update(self, value):
+        self.total += value
+        self.count += 1
+
+    def __str__(self):
+        return f"{self.total / self.count:.3f}"
+
+losses, seconds = Meter(), Meter()
+for x, y in loader:
+    begun = time.time()
+    losses.update(criterion(model(x), y).item())
+    seconds.update(time.time() - begun)
+if rank == 0:
+    print("seconds", seconds)
+```
+
 ## References
 https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_reduce
 """
@@ -63,6 +102,7 @@ from ddpify.lint.scripts.partial_reads import reduce_part
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.reports import Reports
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.shown_objects import texts_of
 from ddpify.lint.scripts.sure_parts import is_surely_own
 from ddpify.lint.scripts.targets import targets
 from ddpify.lint.scripts.unseen_code import UnseenCode
@@ -95,9 +135,14 @@ def check(script: Script) -> Iterator[Finding]:
         if _sees_all_data(script, call) or _says_whose(script, call):
             continue
         for argument in call.args:
+            shown = {
+                part: one
+                for one in _shown(script, argument.value)
+                for part in texts_of(script, meters, one)
+            }
             parts = [
                 one
-                for one in _shown(script, argument.value)
+                for one in shown
                 if script.labels(one) & (_WANTED if script.strict else {TOTAL})
                 and is_surely_own(script, one)
                 and not (_is_path(script, one) or is_of_a_step(script, one))
@@ -111,7 +156,7 @@ def check(script: Script) -> Iterator[Finding]:
                 if not sees_all_data(script, one) and (script.strict or meters.is_total(one))
             ]
             if parts:
-                yield Finding(argument, _sentence(script, parts))
+                yield Finding(argument, _sentence(script, [shown[one] for one in parts]))
                 break
 
 

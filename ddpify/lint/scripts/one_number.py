@@ -1,0 +1,56 @@
+"""Numbers of GPUs that are the same on all ranks: written, or taken out of a list by a number."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.lint.scripts.script import Script
+from ddpify.understanding.taint.sources import ANY_RANK
+
+
+def is_one_number(script: Script, node: cst.BaseExpression) -> bool:
+    """``0``, and ``gpus[0]`` where the list is written in the source, or is an option."""
+    if isinstance(node, cst.Integer):
+        return True
+    if not isinstance(node, cst.Subscript) or len(node.slice) != 1:
+        return False
+    part = node.slice[0].slice
+    if not isinstance(part, cst.Index) or not isinstance(part.value, cst.Integer):
+        return False
+    module = script.owners.get(node, script.module)
+    if script.flow.sources(node, module) & ANY_RANK:
+        return False
+    return _is_written(script, node.value) or _is_option(script, node.value)
+
+
+def is_numbered_text(script: Script, node: cst.BaseExpression) -> bool:
+    """``f"cuda:{gpus[0]}"``."""
+    if not isinstance(node, cst.FormattedString) or len(node.parts) != 2:
+        return False
+    kind, number = node.parts
+    return (
+        isinstance(kind, cst.FormattedStringText)
+        and kind.value in ("cuda:", "xpu:", "npu:", "hpu:")
+        and isinstance(number, cst.FormattedStringExpression)
+        and is_one_number(script, number.expression)
+    )
+
+
+def _is_written(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether all that a name is set to are lists of numbers."""
+    if isinstance(node, (cst.List, cst.Tuple)):
+        return all(isinstance(one.value, cst.Integer) for one in node.elements)
+    if not isinstance(node, (cst.Name, cst.Attribute)):
+        return False
+    edges = script.flow.edges_into(script.control.locations(node))
+    kept = [edge.value for edge in edges]
+    return bool(kept) and all(
+        isinstance(one, (cst.List, cst.Tuple)) and _is_written(script, one) for one in kept
+    )
+
+
+def _is_option(script: Script, node: cst.BaseExpression) -> bool:
+    """``args.gpus``: a launcher gives all ranks the same options."""
+    return isinstance(node, cst.Attribute) and any(
+        one.type == "argparse.Namespace" for one in script.instances(node.value)
+    )
