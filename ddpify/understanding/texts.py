@@ -42,6 +42,7 @@ _LOADS_INTO_WRAPPER = re.compile(
 )
 _TAKES_OFF = re.compile(r"""(?:replace|removeprefix)\(\s*["']module\.["']""")
 _SEVERAL_NODES = re.compile(r"--nnodes?[=\s]+[\"']?(?:1:[2-9]|[2-9]|1\d)")
+_GIVEN = re.compile(r"^(?!.*(?:\w\.py\b|\s-m\s+(?!torch\.distributed\.)\w)).*\s[\"']?\$\S+")
 _LAUNCHERS = re.compile(r"torch\.distributed\.launch\b|torch\.distributed\.run\b|\btorchrun\b")
 
 
@@ -135,10 +136,12 @@ def is_launched(scripts: Collection[Path], texts: Texts) -> bool:
 
 
 def is_kept_to_one_node(scripts: Collection[Path], texts: Texts) -> bool:
-    """Whether commands start one of these with a launcher, or else another script of the project,
-    and all of them, or what submits them to Slurm, ask for one node and for no more.
+    """Whether commands start one of these with a launcher, or a script that they are given, and all
+    of them, or what submits them to Slurm, ask for one node and for no more.
+
+    What starts another script says nothing about these.
     """
-    found = [*_launches(scripts, texts)] or [*_launches([], texts)]
+    found = [*_launches(scripts, texts)] or _launches_of_any(texts)
     lines = [command for _, command in found]
     asked = all(map(_ONE_NODE.search, lines)) or any(map(_SLURM_NODE.search, texts.values()))
     if any("$" in command for command in lines):  # its options may stand in a variable
@@ -154,7 +157,12 @@ def is_given_several_nodes(scripts: Collection[Path], texts: Texts) -> bool:
 
 
 def _launches(scripts: Collection[Path], texts: Texts) -> Iterator[tuple[str, str]]:
-    """The launchers that commands start one of the scripts with, or any, and the commands."""
-    stems = "|".join(re.escape(one.stem) for one in scripts) or r"[\w-]+"
+    """The launchers that commands start one of the scripts with, and the commands."""
+    stems = "|".join(re.escape(one.stem) for one in scripts)
     name = re.compile(rf"(?<![\w.-])(?:{stems})\.py\b|-m\s+(?:\w+\.)*(?:{stems})(?!\S)")
     return ((launcher, command) for launcher, command in texts.commands if name.search(command))
+
+
+def _launches_of_any(texts: Texts) -> list[tuple[str, str]]:
+    """The launchers and commands that start what a variable says: ``torchrun "$1"``."""
+    return [(launcher, command) for launcher, command in texts.commands if _GIVEN.search(command)]

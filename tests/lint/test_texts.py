@@ -74,7 +74,8 @@ def test_the_spelling_of_the_old_launcher(lint_text: Lint, tmp_path: Path) -> No
     [
         ("python train.py", True),
         ("torchrun --nproc_per_node 4 train.py", True),
-        ("torchrun --nnodes 1 --nproc_per_node 4 tools/other.py", False),
+        ("torchrun --nnodes 1 --nproc_per_node 4 tools/other.py", True),
+        ('torchrun --nnodes 1 --nproc_per_node 4 "$1"', False),
         ("torchrun --nnodes $NODES --nproc_per_node 4 train.py", True),
         ("torchrun --nnodes 2 --nproc_per_node 4 train.py", True),
         ("OPTIONS='--nnodes 2'\n    torchrun $OPTIONS train.py", True),

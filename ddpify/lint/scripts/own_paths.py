@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.lint.scripts.days import clocks_apart
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.targets import targets
 from ddpify.understanding.facts import Effect
@@ -14,9 +15,9 @@ from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import called
 from ddpify.understanding.taint.locations import Location
-from ddpify.understanding.taint.sources import ANY_RANK, CLOCK, LOCAL, RANDOM, TAKEN
+from ddpify.understanding.taint.sources import ANY_RANK, LOCAL, RANDOM, TAKEN
 
-_APART = ANY_RANK | {CLOCK, RANDOM, LOCAL, *TAKEN}
+_APART = ANY_RANK | {RANDOM, LOCAL, *TAKEN}
 # Words for a process, as options have them. They only ever silence the rule.
 _OWN = re.compile(
     r"(?i)(?<![a-z])(local_)?(rank|shard|gpu|worker|host|proc|pid|node|job|task|chunk)"
@@ -30,7 +31,7 @@ _PLAIN = tuple(
     " types collections importlib dataclasses configparser permissive_dict box dotmap attrdict"
     " attridict configargparse jsonargparse simple_parsing tyro pyrallis draccus fire absl gin"
     " pydantic attr attrs dotenv ruamel oyaml json5 commentjson dynaconf mmcv mmengine fvcore"
-    " numpy torchvision tqdm datetime logging".split()
+    " numpy torchvision tqdm datetime time logging".split()
 )
 _SHARED = ("tempfile", "tempfile.gettempdir", "tempfile.gettempprefix", "tempfile.tempdir")
 
@@ -39,6 +40,7 @@ def has_own_path(script: Script, effect: Effect) -> bool:
     """A path of the rank, of the time, in a folder of the process, or no path at all."""
     return _is_buffer(script, effect) or any(
         script.flow.sources(one, effect.site.module) & _APART
+        or clocks_apart(script, one)
         or _is_private(script, one)
         or (_may_be_own(script, one) and not script.strict)
         for one in targets(effect)

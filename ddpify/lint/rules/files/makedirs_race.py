@@ -32,6 +32,13 @@ Path("out").mkdir(parents=True, exist_ok=True)
 if rank == 0:
     os.makedirs("out")
 ```
+A folder that the lines above have made, by another name.
+```python
+logs = out = os.path.join("runs", path)
+os.makedirs(out, exist_ok=True)
+if not os.path.exists(logs):
+    os.makedirs(logs)
+```
 
 ## Fix safety
 Safe: the folder is there afterwards in any case.
@@ -93,7 +100,28 @@ def _excused(script: Script, call: cst.Call) -> bool:
     if any(script.flow.sources(one, script.module) & ANY_RANK for one in named):
         return True
     inside_try = script.control.in_try(call)
-    return inside_try or _guarded(script, call)
+    return inside_try or _guarded(script, call) or _is_made_above(script, call)
+
+
+def _is_made_above(script: Script, call: cst.Call) -> bool:
+    """Whether the same function has made the folder before, by a name that is set to the same."""
+    structure, made = script.structure, _set_to(script, call)
+    function, order = structure.function(call), structure.order
+    return bool(made) and any(
+        order[one] < order[call]
+        and structure.function(one) is function
+        and _set_to(script, one) == made
+        for one in script.calls("os.makedirs", "os.mkdir")
+    )
+
+
+def _set_to(script: Script, call: cst.Call) -> set[cst.CSTNode]:
+    """What sets the name that a folder is made by."""
+    node = call.args[0].value if call.args else None
+    if not isinstance(node, (cst.Name, cst.Attribute)):
+        return set()
+    edges = script.flow.edges_into(script.control.locations(node))
+    return {edge.value for edge in edges if edge.value is not None}
 
 
 def _guarded(script: Script, call: cst.Call) -> bool:

@@ -49,6 +49,12 @@ with open("took.txt", "a") as file:
     file.write(str(time.time() - started))
 ```
 
+A name of the day, which is the same on all ranks.
+```python
+out = "runs-" + time.strftime("%Y%m%d")
+os.makedirs(out, exist_ok=True)
+```
+
 What a function that cannot be seen makes of the time may be the same on all ranks.
 ```python
 from somewhere import shared_by_all
@@ -80,6 +86,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.days import clocks_apart
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.sure_origins import origins
 from ddpify.understanding.libraries.paths import path_of
@@ -121,7 +128,8 @@ def _clock(script: Script, path: cst.BaseExpression) -> cst.CSTNode | None:
         return None
     if script.flow.sources(path, script.module) & ANY_RANK:
         return None
-    made = origins(script, path)
+    apart = {one.node for one in clocks_apart(script, path)}
+    made = [one for one in origins(script, path) if one.node in apart]
     return next(
         (x.node for x in made if x.label == CLOCK and not _is_temporary(script, x.node)), None
     )

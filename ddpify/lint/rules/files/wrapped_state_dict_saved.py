@@ -1,14 +1,23 @@
 """The checkpoint's keys start with `module.`.
 
 ## What it does
-Looks for `torch.save` of the state of a wrapped model, when nothing loads a state into a wrapped
-model.
+Looks for `torch.save` of the state of a wrapped model, when nothing that may be of this file and
+model loads a state into a wrapped model, or takes the prefix off.
 
 ## Why is this bad
 A plain model does not know the prefix: loading fails, or with `strict=False` loads nothing at all.
 
 ## Example
 ```python
+if rank == 0:
+    torch.save(model.state_dict(), path)
+```
+```python
+def without_prefix(state):
+    return {key.replace("module.", ""): value for key, value in state.items()}
+
+teacher = Net()
+teacher.load_state_dict(without_prefix(torch.load("teacher.pt", map_location="cpu")))
 if rank == 0:
     torch.save(model.state_dict(), path)
 ```
@@ -25,6 +34,15 @@ What is loaded is wrapped too.
 model.load_state_dict(torch.load(path, map_location=device))
 if rank == 0:
     torch.save({"model": model.state_dict()}, path)
+```
+```python
+def without_prefix(state):
+    return {key.replace("module.", ""): value for key, value in state.items()}
+
+plain = Net()
+plain.load_state_dict(without_prefix(torch.load(path, map_location="cpu")))
+if rank == 0:
+    torch.save(model.state_dict(), path)
 ```
 ```python
 if rank == 0:
@@ -47,6 +65,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.expected_prefix import is_expected
 from ddpify.lint.scripts.put_together import parts_of
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.wrapped_here import wrappers_here
@@ -57,7 +76,6 @@ from ddpify.understanding.taint.call_graph import called
 from ddpify.understanding.texts import loads_wrapped_state
 
 _QUESTIONS = frozenset({"builtins.hasattr", "builtins.isinstance"})
-_STRIPPERS = ("torch.nn.modules.utils.consume_prefix_in_state_dict_if_present",)
 
 
 @rule(
@@ -69,8 +87,6 @@ _STRIPPERS = ("torch.nn.modules.utils.consume_prefix_in_state_dict_if_present",)
 )
 def check(script: Script) -> Iterator[Finding]:
     """States of wrappers that are saved."""
-    if _is_expected(script):
-        return
     for save in _saves(script):
         for node in _saved(script, save):
             if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
@@ -78,6 +94,8 @@ def check(script: Script) -> Iterator[Finding]:
             if _asks_whether_wrapped(script, node):
                 continue
             sure = _wrapped(script, node.func.value)
+            if is_expected(script, save, node.func.value):
+                continue
             if node.func.attr.value == "state_dict" and sure is not None:
                 if not script.strict and any(map(loads_wrapped_state, script.beside.values())):
                     return  # another script knows of the prefix
@@ -146,37 +164,4 @@ def _finds_wrapper(script: Script, guard: Guard) -> bool:
         and "builtins.isinstance" in script.names(guard.test.func)
         and len(guard.test.args) == 2
         and DDP in script.names(guard.test.args[1].value)
-    )
-
-
-def _is_expected(script: Script) -> bool:
-    """Whether something loads into a wrapped model, or takes the prefix off what is loaded."""
-    if script.uses(*_STRIPPERS) or any(_is_of_loading(script, one) for one in _prefixes(script)):
-        return True
-    return any(
-        isinstance(call.func, cst.Attribute) and script.is_wrapped(call.func.value)
-        for call in script.method_calls("load_state_dict", everywhere=True)
-    )
-
-
-def _prefixes(script: Script) -> Iterator[cst.SimpleString]:
-    """The places of the text ``module.``."""
-    return (x for x in script.mentions.get("module.", ()) if isinstance(x, cst.SimpleString))
-
-
-def _is_of_loading(script: Script, text: cst.SimpleString) -> bool:
-    """Whether a text stands where states are loaded: in that function, or in one that it calls.
-
-    Keys are also told apart by this prefix where parameters are frozen, or given to groups.
-    """
-    structure = script.structure_of(text)
-    function = structure.function(text)
-    callers = script.control.callers(function) if function is not None else []
-    around = {function, *(script.structure_of(x.node).function(x.node) for x in callers)}
-    loads = [
-        *script.calls("torch.load", everywhere=True),
-        *script.method_calls("load_state_dict", everywhere=True),
-    ]
-    return any(script.structure_of(one).function(one) in around for one in loads) or (
-        function is not None and not callers
     )

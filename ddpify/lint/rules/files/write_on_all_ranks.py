@@ -12,6 +12,11 @@ only found out when it is needed.
 ```python
 torch.save(net.state_dict(), "model.pt")
 ```
+```python
+name = "log-" + time.strftime("%Y%m%d") + ".txt"
+with open(name, "w") as file:
+    file.write("done")
+```
 
 ## Use instead
 ```python

@@ -28,6 +28,22 @@ for i, (x, y) in enumerate(loader):
     optimizer.step()
 ```
 
+```python
+class Linear(torch.optim.lr_scheduler.LRScheduler):
+    def __init__(self, optimizer, steps):
+        self.steps = steps
+        super().__init__(optimizer)
+
+    def get_lr(self):
+        return [rate * (1 - self.last_epoch / self.steps) for rate in self.base_lrs]
+
+schedule = Linear(optimizer, epochs * len(dataset) // 32)
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+    schedule.step()
+```
+
 ## Use instead
 ```python
 steps = epochs * len(loader)
@@ -63,7 +79,7 @@ from ddpify.lint.scripts.rates import is_rate
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.whole_lengths import WholeLengths
 from ddpify.understanding.structure import Structure, walk
-from ddpify.understanding.values import Function
+from ddpify.understanding.values import Class, Function, Instance
 
 _SCHEDULES = ("torch.optim.lr_scheduler.",)
 _OF_PACKAGES = ("transformers.", "diffusers.optimization.", "timm.scheduler.")
@@ -101,8 +117,9 @@ def _whole_lengths(script: Script) -> list[tuple[cst.Arg | None, cst.BaseExpress
 
 def _schedules(script: Script) -> Iterator[tuple[cst.Arg | None, cst.BaseExpression]]:
     """What tells a schedule of batches how long it is, with the argument of a package's call."""
-    for call in script.calls(*_SCHEDULES, *_OF_PACKAGES, everywhere=True):
-        if _is_schedule(script, call) and _stepped_per_batch(script, call):
+    known = script.calls(*_SCHEDULES, *_OF_PACKAGES, everywhere=True)
+    for call in dict.fromkeys([*known, *_own_schedules(script)]):
+        if (call not in known or _is_schedule(script, call)) and _stepped_per_batch(script, call):
             for given in call.args:
                 for told in _read(script, given.value):
                     yield (given if told is given.value else None), told
@@ -110,6 +127,20 @@ def _schedules(script: Script) -> Iterator[tuple[cst.Arg | None, cst.BaseExpress
         for value in _rates(structure):
             if _is_in_batches(script, value):
                 yield None, value
+
+
+def _own_schedules(script: Script) -> Iterator[cst.Call]:
+    """Calls that make a schedule of a class of the project."""
+    for structure in script.structures.values():
+        for call in structure.all(cst.Call):
+            if any(one.site is call and _is_own_schedule(one) for one in script.instances(call)):
+                yield call
+
+
+def _is_own_schedule(one: Instance) -> bool:
+    return isinstance(one.type, Class) and any(
+        name.startswith(_SCHEDULES) for name in one.type.library_bases()
+    )
 
 
 def _is_schedule(script: Script, call: cst.Call) -> bool:
