@@ -2,7 +2,8 @@
 
 ## What it does
 Looks for `model.module(...)` and `model.module.method(...)` whose result reaches `backward()`,
-also by another name, when the wrapped model itself is not called with gradients.
+also by another name, when the wrapped model itself is not called with gradients for the same
+step of the optimizer, or its loss has gone backward before.
 
 ## Why is this bad
 DistributedDataParallel prepares the averaging of gradients in its own `forward`. Past it, each
@@ -27,6 +28,17 @@ for x, y in loader:
     optimizer.step()
 ```
 
+What goes backward after the wrapper's own loss, which has averaged already.
+```python
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    aux = criterion(model.module(-x), y)
+    aux.backward()
+    optimizer.step()
+```
+
 ## Use instead
 ```python
 for epoch in range(epochs):
@@ -38,7 +50,8 @@ for epoch in range(epochs):
 ```
 
 ## Also fine
-Evaluation without gradients, and use beside a call of the wrapped model.
+Evaluation without gradients, and use beside a call of the wrapped model, in one loss with it or
+before it.
 ```python
 inner = model.module if hasattr(model, "module") else model
 with torch.no_grad():
@@ -46,6 +59,25 @@ with torch.no_grad():
 for x, y in loader:
     loss = criterion(model(x), y) + model.module.penalty()
     loss.backward()
+```
+```python
+for x, y in loader:
+    optimizer.zero_grad()
+    model.module.penalty().backward()
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+The gradients of a model that another one's step leaves unused.
+```python
+maker = DDP(nn.Linear(10, 10).to(device), device_ids=[local_rank])
+steps = torch.optim.SGD(maker.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    criterion(model(x), y).backward()
+    optimizer.step()
+    steps.zero_grad()
+    criterion(model.module(maker(x)), y).backward()
+    steps.step()
 ```
 
 ## Fix safety
@@ -68,6 +100,7 @@ from ddpify.lint.scripts.loss_inputs import reaches_loss
 from ddpify.lint.scripts.model_layers import is_part_of
 from ddpify.lint.scripts.resolved import is_resolved
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.separate_losses import are_averaged_together
 from ddpify.lint.scripts.unwrapped import module_of, taken_out
 from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.syntax import code_of
@@ -166,6 +199,7 @@ def _called_with_gradients(script: Script, wrapper: Instance, bypass: cst.Call) 
         and _is_beside(script, event.site.node, bypass)
         and not are_alternatives(script, event.site.node, bypass)
         and reaches_loss(script, event.site.node)
+        and are_averaged_together(script, wrapper, event.site.node, bypass)
         for event in script.events(wrapper, "call")
     )
 
