@@ -61,12 +61,14 @@ class Checkpoints:
             for location in self.flow.locations(given.value, module)
         )
 
-    def _leading_to(self, locations: Iterable[Location]) -> set[Location]:
-        """Names with those that they get what they hold from."""
+    def _leading_to(self, locations: Iterable[Location], *, whole: bool = False) -> set[Location]:
+        """Names with those that they get what they hold from; ``whole``: which hold the same."""
         todo = list(locations)
         found = set(todo)
         while todo:
             edges = self.flow.edges_into({todo.pop()})
+            if whole:
+                edges = [edge for edge in edges if not self._makes(edge.value)]
             sources = (edge.source for edge in edges if not self._is_load(edge.value))
             fresh = {
                 d.location for source in sources for d in source if d.location is not None
@@ -74,6 +76,11 @@ class Checkpoints:
             found |= fresh
             todo += fresh
         return found
+
+    def _makes(self, node: cst.BaseExpression | None) -> bool:
+        """Whether a call makes an object, of which its arguments are no more than a part."""
+        made = self.facts.values.get(node, UNKNOWN) if isinstance(node, cst.Call) else UNKNOWN
+        return any(isinstance(a, Instance) and a.site is node for a in made.atoms)
 
     def _is_load(self, node: cst.BaseExpression | None) -> bool:
         """Whether a file gives this: what its name is made of is no part of it."""
@@ -93,15 +100,12 @@ class Checkpoints:
             if self._holds(call.func)
             if any(not isinstance(given.value, _LITERALS) for given in call.args)
         ]
-        return self._leading_to(
-            location
-            for node, module in (*trained, *called)
-            for location in self.flow.locations(node, module)
-        )
+        found = [self.flow.locations(node, module) for node, module in (*trained, *called)]
+        return self._leading_to(set().union(*found), whole=True)
 
     def _holds(self, called: cst.BaseExpression) -> bool:
         """Whether what is called is held by a name or an object, and is no method of something."""
-        if not isinstance(called, cst.Attribute):
+        if not isinstance(called, cst.Attribute) or isinstance(called.value, cst.Call):
             return isinstance(called, cst.Name)
         owner = self.facts.values.get(called.value, UNKNOWN)
         return any(isinstance(a, Instance) and isinstance(a.type, Class) for a in owner.atoms)

@@ -24,10 +24,25 @@ vocabulary = torch.load("vocab.pt")
 net.load_state_dict(torch.load(path, map_location=device))
 ```
 
+Data, also where a model is made by its size.
+```python
+class Sized(nn.Module):
+    def __init__(self, rows):
+        super().__init__()
+        self.layer = nn.Linear(rows.shape[1], 2)
+
+    def forward(self, x):
+        return self.layer(x)
+
+rows = torch.load("rows.pt")
+sized = DDP(Sized(rows).to(device))
+for x, y in loader:
+    criterion(sized(x), y).backward()
+```
+
 ## Fix safety
 Safe: `load_state_dict` copies into the parameters where they are. A model that was saved whole
 stays where it is loaded: it gets no fix, but `map_location` should name the rank's device.
-
 ## References
 https://github.com/pytorch/pytorch/issues/23138
 """
