@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from ddpify.lint.scripts.distributed_flags import is_flag_of_wrapping
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import ALL_COLLECTIVES
 from ddpify.understanding.libraries.distributed import INIT_GROUP, has_group
@@ -26,7 +27,9 @@ def reached_collective(script: Script, call: cst.Call) -> str | None:
             if (
                 name not in IGNORED
                 and all(
-                    _asks_for_the_group(script, one.test) for one in script.control.guards(inner)
+                    _asks_for_the_group(script, one.test)
+                    or (one.positive and is_flag_of_wrapping(script, one.test, function, call))
+                    for one in script.control.guards(inner)
                 )
                 and not has_group(inner, {name})
             ):

@@ -28,10 +28,24 @@ def distributes_never(control: Control) -> bool:
     """Whether all wrappers and groups stand under a condition that is set to False, for good."""
     script = control.script
     places = [wrap.site.node for wrap in script.wraps] + script.calls(INIT_GROUP, everywhere=True)
-    return bool(places) and all(
-        any(one.positive and _is_set_off(control, one.test) for one in control.guards(place))
-        for place in places
+    return any(_is_guarded_off(control, place) for place in places) and all(
+        _is_off(control, place, frozenset()) for place in places
     )
+
+
+def _is_guarded_off(control: Control, place: cst.CSTNode) -> bool:
+    return any(one.positive and _is_set_off(control, one.test) for one in control.guards(place))
+
+
+def _is_off(control: Control, place: cst.CSTNode, seen: frozenset[cst.CSTNode]) -> bool:
+    """Whether a place, or all that leads to its function, stands under such a condition."""
+    if _is_guarded_off(control, place):
+        return True
+    function = control.script.structure_of(place).function(place)
+    if function is None or function in seen or function in control.spawned:
+        return False
+    inner = seen | {function}
+    return all(_is_off(control, site.node, inner) for site in control.callers(function))
 
 
 def _is_set_off(control: Control, test: cst.BaseExpression) -> bool:
