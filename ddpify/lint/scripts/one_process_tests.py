@@ -52,7 +52,31 @@ def finds_one_process(control: Control, guard: Guard) -> bool:
         rest = rest_of_block(control.script.structure_of(above), above)
         return any(_distributes(control, one) for one in rest)
     others = [other] if other is not None else _answered_otherwise(control, above, guard.positive)
+    if here is not None and any(_unwraps(one, here) for one in others):
+        return True
     return any(_distributes(control, one) for one in others) and not _distributes(control, here)
+
+
+def _unwraps(other: cst.CSTNode, here: cst.CSTNode) -> bool:
+    """``model.module.reset()``, where ``here`` it is ``model.reset()``."""
+    inside = _taken_out(other)
+    return (
+        bool(inside)
+        and not _taken_out(here)
+        and any(
+            isinstance(one, (cst.Name, cst.Attribute)) and code_of(one) in inside
+            for one in walk(here)
+        )
+    )
+
+
+def _taken_out(side: cst.CSTNode) -> set[str]:
+    """The code of what ``.module`` is asked of."""
+    return {
+        code_of(one.value)
+        for one in walk(side)
+        if isinstance(one, cst.Attribute) and one.attr.value == "module"
+    }
 
 
 def _answered_otherwise(

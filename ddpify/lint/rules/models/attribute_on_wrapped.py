@@ -55,7 +55,7 @@ for name, p in model.named_parameters():
 plain = Net()
 plain.penalty()
 ```
-What is asked before the model is wrapped.
+What is asked before the model is wrapped, or in runs of one process.
 ```python
 class Trainer:
     def __init__(self, net):
@@ -67,6 +67,19 @@ class Trainer:
         return self.net.penalty()
 
 Trainer(Net())
+```
+```python
+def cost(net, use_ddp):
+    if use_ddp:
+        return net.module.penalty()
+    else:
+        return net.penalty()
+
+maybe = Net()
+use_ddp = world_size > 1
+if use_ddp:
+    maybe = DDP(maybe)
+cost(maybe, use_ddp)
 ```
 
 ## References
