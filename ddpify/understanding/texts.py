@@ -42,19 +42,25 @@ _LOADS_INTO_WRAPPER = re.compile(
 )
 _TAKES_OFF = re.compile(r"""(?:replace|removeprefix)\(\s*["']module\.["']""")
 _SEVERAL_NODES = re.compile(r"--nnodes?[=\s]+[\"']?(?:1:[2-9]|[2-9]|1\d)")
+_DOCSTRING = re.compile(r'(?s)"""(.*?)"""')
+_COMMENT = re.compile(r"\s*#")
 _GIVEN = re.compile(r"^(?!.*(?:\w\.py\b|\s-m\s+(?!torch\.distributed\.)\w)).*\s[\"']?\$\S+")
 _LAUNCHERS = re.compile(r"torch\.distributed\.launch\b|torch\.distributed\.run\b|\btorchrun\b")
 
 
 class Texts(dict[Path, str]):
-    """Documents, requirements and shell scripts of a project, by their paths."""
+    """Documents, requirements and shell scripts of a project, by their paths; ``said``: docstrings
+    and comments of its code, of which the commands are heeded.
+    """
+
+    said: tuple[str, ...] = ()
 
     @cached_property
     def commands(self) -> list[tuple[str, str]]:
         """The launchers in their commands, each with the whole command."""
         return [
             (launcher, command)
-            for text in self.values()
+            for text in (*self.values(), *self.said)
             for command in re.sub(r"\\\r?\n", " ", text).splitlines()
             for launcher in _LAUNCHERS.findall(command)
         ]
@@ -73,6 +79,13 @@ def texts_around(script: Path) -> Texts:
         if (above / ".git").exists():
             break
     return found
+
+
+def said_in(source: str) -> str:
+    """The docstrings and comments of a Python file, where commands may stand; without ``#``."""
+    said = [*_DOCSTRING.findall(source)[:1]]
+    said += [line.strip().lstrip("# ") for line in source.splitlines() if _COMMENT.match(line)]
+    return "\n".join(said)
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -116,3 +116,14 @@ def test_another_script_knows_of_the_prefix(
     text = SETUPS["distributed"] + "if rank == 0:\n    torch.save(model.state_dict(), path)\n"
     codes = [one.code for one in lint_text(text, select=("DDP503",))]
     assert codes == (["DDP503"] if found else [])
+
+
+def test_commands_in_a_docstring(lint_text: Lint, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    text = SETUPS["distributed"] + "other = DDP(Net().to(rank), device_ids=[rank])\n"
+    said = '"""Train.\n\n    torchrun --nnodes=1 \\\\\n        --nproc_per_node=4 train.py\n"""\n'
+    assert "DDP203" in {one.code for one in lint_text(text)}
+    assert "DDP203" not in {one.code for one in lint_text(said + text)}
+    assert "DDP203" not in {
+        one.code for one in lint_text("# torchrun --nnodes=1 train.py\n" + text)
+    }

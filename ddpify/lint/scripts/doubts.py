@@ -12,6 +12,7 @@ from ddpify.lint.scripts.set_by_rank import is_for_the_others, is_set_by_rank
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, spreads
 from ddpify.understanding.taint.call_graph import called, passed
+from ddpify.understanding.taint.dependencies import constant_key
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.values import Bound, Method
 
@@ -137,13 +138,22 @@ def _wordings(control: Control, test: cst.BaseExpression) -> Iterator[str]:
     yield code_of(test)
     todo, seen = [test], set[Location]()
     while todo:
-        read = (one for one in walk(todo.pop()) if isinstance(one, (cst.Name, cst.Attribute)))
-        locations = {location for one in read for location in control.locations(one)} - seen
-        seen |= locations
-        for edge in control.script.flow.edges_into(locations):
-            if isinstance(edge.value, _PLAIN):
-                yield code_of(edge.value)
-                todo.append(edge.value)
+        for one, key in _read(todo.pop()):
+            fresh = set(control.locations(one)) - seen
+            seen |= fresh if key is None else set()
+            for edge in control.script.flow.edges_into(fresh):
+                other = key is not None and edge.key not in (None, key)
+                if isinstance(edge.value, _PLAIN) and not other:
+                    yield code_of(edge.value)
+                    todo.append(edge.value)
+
+
+def _read(test: cst.CSTNode) -> Iterator[tuple[cst.Name | cst.Attribute, str | None]]:
+    """The names and attributes in a test; of ``settings["every"]`` with the key that is asked."""
+    keys = {one.value: constant_key(one) for one in walk(test) if isinstance(one, cst.Subscript)}
+    for one in walk(test):
+        if isinstance(one, (cst.Name, cst.Attribute)):
+            yield one, keys.get(one)
 
 
 def _compares_unknown(control: Control, node: cst.CSTNode) -> bool:

@@ -33,7 +33,7 @@ from ddpify.understanding.requirements import declaring_file, minimum_torch
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import called, initialisers
-from ddpify.understanding.texts import Texts, scripts_beside, texts_around
+from ddpify.understanding.texts import Texts, said_in, scripts_beside, texts_around
 from ddpify.understanding.values import UNKNOWN, Instance, Value
 
 ALL_COLLECTIVES = COLLECTIVES | set(WRAPPERS) | runtime_names.COLLECTIVES
@@ -98,8 +98,12 @@ class Understood:
 
     @cached_property
     def texts(self) -> Texts:
-        """The documents, requirements and shell scripts of the project, by their paths."""
-        return texts_around(self.module.path)
+        """The documents, requirements and shell scripts of the project, by their paths, and what
+        the files of the run say beside their code.
+        """
+        found = texts_around(self.module.path)
+        found.said = tuple(said_in(file.source.text) for file in self.project.files)
+        return found
 
     @property
     def paths(self) -> list[Path]:

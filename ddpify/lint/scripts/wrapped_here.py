@@ -37,11 +37,11 @@ def _is_taken_out(script: Script, node: cst.BaseExpression) -> bool:
     """``raw = model.module if distributed else model``."""
     known = script.flow.ancestry(node, script.module)
     edges = script.flow.edges_into({one.location for one in known if one.location is not None})
+    made = (edge.value for edge in edges if edge.value is not None)
     return any(
         isinstance(one, cst.Attribute) and one.attr.value == "module"
-        for edge in edges
-        if edge.value is not None
-        for one in walk(edge.value)
+        for whole in (node, *made)
+        for one in walk(whole)
     )
 
 

@@ -41,6 +41,20 @@ class Deep(nn.Module):
 model = DDP(Deep().to(device), device_ids=[local_rank], find_unused_parameters=False)
 ```
 
+```python
+class Counted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l1 = nn.Linear(10, 2)
+        self.spare = nn.Linear(10, 2)
+
+    def forward(self, x):
+        return self.l1(x)
+
+model = DDP(Counted().to(device), device_ids=[local_rank])
+print(sum(p.numel() for p in model.parameters() if p.requires_grad))
+```
+
 ## Use instead
 Leave the layer out, or let the wrapper look for what is not used, which costs time.
 ```python
@@ -119,7 +133,7 @@ def check(script: Script) -> Iterator[Finding]:
     """Layers that no code reads."""
     reported: set[cst.CSTNode] = set()
     for wrap in script.wraps:
-        if wrap.wrapper.type != DDP or _tolerates(wrap) or "requires_grad" in _text(script):
+        if wrap.wrapper.type != DDP or _tolerates(wrap) or _freezes(script):
             continue
         for layer in (one for model in wrap.held for one in layers(model)):
             for node in _unused(script, layer):
@@ -150,5 +164,15 @@ def _unused(script: Script, model: Instance) -> Iterator[cst.CSTNode]:
             yield places[0]
 
 
-def _text(script: Script) -> str:
-    return "".join(file.source.text for file in script.project.files)
+def _freezes(script: Script) -> bool:
+    """Whether something sets which parameters get gradients: to count these sets nothing."""
+    placed = script.mentions.get("requires_grad", ())
+    return (
+        any(isinstance(one, cst.Assign) for one in placed)
+        or any(True for _ in script.method_calls("requires_grad_", everywhere=True))
+        or any(
+            isinstance(one.keyword, cst.Name) and one.keyword.value == "requires_grad"
+            for structure in script.structures.values()
+            for one in structure.all(cst.Arg)
+        )
+    )
