@@ -53,14 +53,17 @@ def _is_full(script: Script, one: Dependency, seen: set[Location]) -> bool:
         return True  # ``best = max(best, score)``: what else it is made of decides
     seen.add(one.location)
     if one.location[0] == "result" and isinstance(one.location[1], cst.FunctionDef):
-        return _goes_over_all(script, one.location[1], one.node) or _passes_full_total(
-            script, one, seen
-        )
-    if one.location[0] != "name":
-        return False
+        if _goes_over_all(script, one.location[1], one.node):
+            return True
+        return _passes_full_total(script, one, seen) or _is_set_to_full(script, one.location, seen)
+    return one.location[0] == "name" and _is_set_to_full(script, one.location, seen)
+
+
+def _is_set_to_full(script: Script, location: Location, seen: set[Location]) -> bool:
+    """Whether all that may be a rank's own in a name or in what a function returns is such."""
     edges = [
         edge
-        for edge in script.flow.edges_into({one.location})
+        for edge in script.flow.edges_into({location})
         if script.takes_batches(edge) or any(_may_be_part(script, inner) for inner in edge.source)
     ]
     return bool(edges) and all(_copies_full_total(script, edge, seen) for edge in edges)

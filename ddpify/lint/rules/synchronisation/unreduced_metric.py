@@ -83,6 +83,33 @@ if rank == 0:
     print("seconds", seconds)
 ```
 
+```python
+class Meter:
+    def __init__(self):
+        self.total, self.count = 0.0, 0
+
+    def update(self, value):
+        self.total += value
+        self.count += 1
+
+def evaluate(batches):
+    meter = Meter()
+    for x, y in batches:
+        meter.update(criterion(model(x), y).item())
+    return {"loss": meter.total / meter.count}
+
+def probe():
+    whole = DataLoader(dataset, 32)
+    best = 1e9
+    for _ in range(3):
+        best = min(best, evaluate(whole)["loss"])
+    return best
+
+evaluate(loader)
+if rank == 0:
+    print("loss", probe())
+```
+
 ## References
 https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_reduce
 """
