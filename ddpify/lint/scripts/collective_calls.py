@@ -7,6 +7,7 @@ import libcst as cst
 from ddpify.lint.scripts.distributed_flags import is_flag_of_wrapping
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import ALL_COLLECTIVES
+from ddpify.understanding.language.overloads import fails
 from ddpify.understanding.libraries.distributed import INIT_GROUP, has_group
 from ddpify.understanding.taint.call_graph import called
 from ddpify.understanding.taint.sources import WORLD
@@ -17,6 +18,8 @@ IGNORED = {INIT_GROUP}
 
 def reached_collective(script: Script, call: cst.Call) -> str | None:
     """The collective that a call is or, through the project's functions, leads to on every path."""
+    if fails(call, script.value(call.func).atoms):
+        return None
     direct = script.names(call.func) & ALL_COLLECTIVES - IGNORED
     if direct:
         return min(direct)

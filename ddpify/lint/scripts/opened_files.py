@@ -35,12 +35,24 @@ def only_makes(script: Script, effect: Effect) -> bool:
     makes it.
     """
     above = script.structure_of(effect.site.node).parents.get(effect.site.node)
+    if isinstance(above, cst.Assign):
+        return _is_only_closed(script, above)
     if isinstance(above, cst.WithItem):
         block = script.structure_of(above).parents.get(above)
         return isinstance(block, cst.With) and not any(
             isinstance(one, (cst.Call, cst.Assign, cst.AugAssign)) for one in walk(block.body)
         )
     return isinstance(above, cst.Attribute) and above.attr.value == "close"
+
+
+def _is_only_closed(script: Script, opened: cst.Assign) -> bool:
+    """``log = open(path, "w")``, of which nothing in the file asks more than ``log.close()``."""
+    target, structure = opened.targets[0].target, script.structure_of(opened)
+    if len(opened.targets) != 1 or not isinstance(target, cst.Name):
+        return False
+    named = [x for x in structure.all(cst.Name) if x.value == target.value and x is not target]
+    around = [structure.parents.get(one) for one in named]
+    return all(isinstance(one, cst.Attribute) and one.attr.value == "close" for one in around)
 
 
 def says_whose_lines(script: Script, effect: Effect) -> bool:

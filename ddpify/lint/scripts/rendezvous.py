@@ -20,7 +20,18 @@ _HERE = ("localhost", "127.0.0.1")
 def meets_on_one_node(script: Script) -> bool:
     """Whether the script itself, or what starts it, says that all ranks are on one machine."""
     told = is_kept_to_one_node(script.paths, script.texts)
-    return told or _meets_here(script) or _asserts_one_node(script)
+    return (
+        told or _meets_here(script) or _asserts_one_node(script) or _numbers_by_local_ranks(script)
+    )
+
+
+def _numbers_by_local_ranks(script: Script) -> bool:
+    """``init_process_group(rank=local_rank)``: ranks of two nodes would have one number."""
+    groups = script.calls(INIT_GROUP, everywhere=True)
+    given = [argument(one, "rank", 4) for one in groups]
+    return bool(given) and all(
+        one is not None and script.labels(one.value) & ANY_RANK == {LOCAL_RANK} for one in given
+    )
 
 
 def _asserts_one_node(script: Script) -> bool:

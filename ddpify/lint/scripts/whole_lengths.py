@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import TypeGuard
 
 import libcst as cst
 
@@ -19,6 +20,10 @@ from ddpify.understanding.values import UNKNOWN, Instance
 _COUNTS = frozenset({WORLD, DEVICES})
 
 
+def _is_node(node: cst.CSTNode | None) -> TypeGuard[cst.BaseExpression]:
+    return isinstance(node, cst.BaseExpression)
+
+
 class WholeLengths:
     """The lengths of data sets that are split, and of loaders of all that is in them."""
 
@@ -31,6 +36,7 @@ class WholeLengths:
         """
         module = self.script.owners.get(node, self.script.module)
         todo, seen = [*self.script.flow.made_of.of(node, module)], set[Location]()
+        yield from self._by_own_batches(node)
         if any(one.label == LENGTH for one in todo) and self._knows_ranks(node):
             return
         if any(map(self._shares_out, walk(node))):
@@ -51,6 +57,37 @@ class WholeLengths:
                     continue
                 if edge.value is None or not self._knows_ranks(edge.value):
                     todo += edge.source
+
+    def _by_own_batches(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """``len(dataset) // batch``, where ``batch`` is what a rank has of all: ``total // ranks``.
+
+        The number of ranks makes this longer, and not shorter.
+        """
+        edges = self.script.flow.edges_into(self._sources(node))
+        made = (edge.value for edge in edges if edge.value is not None)
+        for one in dict.fromkeys(inner for whole in (node, *made) for inner in walk(whole)):
+            if (
+                isinstance(one, cst.BinaryOperation)
+                and isinstance(one.operator, (cst.Divide, cst.FloorDivide))
+                and self._is_shared_out(one.right)
+            ):
+                module = self.script.owners.get(one, self.script.module)
+                lengths = self.script.flow.made_of.of(one.left, module)
+                yield from (x.node for x in lengths if self._counts_all(x) and _is_node(x.node))
+
+    def _is_shared_out(self, node: cst.BaseExpression) -> bool:
+        """Whether the number of ranks comes into an expression as a divisor alone."""
+        if isinstance(node, cst.IfExp):
+            sides = [x for x in (node.body, node.orelse) if self._knows_ranks(x)]
+            return bool(sides) and all(map(self._is_shared_out, sides))
+        if isinstance(node, cst.BinaryOperation):
+            divides = isinstance(node.operator, (cst.Divide, cst.FloorDivide))
+            return divides and self._knows_ranks(node.right) and not self._knows_ranks(node.left)
+        if not isinstance(node, cst.Name) or not self._knows_ranks(node):
+            return False
+        edges = self.script.flow.edges_into(self.script.control.locations(node))
+        made = [x.value for x in edges if x.value is not None and self._knows_ranks(x.value)]
+        return bool(made) and all(map(self._is_shared_out, made))
 
     def _knows_ranks(self, node: cst.BaseExpression) -> bool:
         module = self.script.owners.get(node, self.script.module)

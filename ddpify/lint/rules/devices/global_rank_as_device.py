@@ -39,6 +39,17 @@ os.environ["MASTER_ADDR"] = "localhost"  # all ranks are on one node
 torch.cuda.set_device(rank)
 ```
 
+A group that is told the local ranks, and so is one of one node.
+```python bare
+import os
+import torch
+import torch.distributed as dist
+
+local_rank = int(os.environ["LOCAL_RANK"])
+dist.init_process_group("nccl", rank=local_rank, world_size=torch.cuda.device_count())
+torch.cuda.set_device(dist.get_rank())
+```
+
 ## Fix safety
 Unsafe: it needs a launcher that sets `LOCAL_RANK`, as torchrun does.
 

@@ -69,6 +69,17 @@ class Trainer:
 Trainer(Net())
 ```
 ```python
+def save(net, scaler):
+    if scaler is not None:
+        torch.save(net.module.state_dict(), path)
+    else:
+        net.penalty()
+
+scaler = torch.amp.GradScaler("cuda")
+if rank == 0:
+    save(model, scaler)
+```
+```python
 def cost(net, use_ddp):
     if use_ddp:
         return net.module.penalty()
@@ -94,6 +105,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.ruled_out import is_ruled_out
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.wrapped_here import wrappers_here
 from ddpify.understanding.libraries.distributed import DDP, held_model
@@ -135,7 +147,7 @@ def check(script: Script) -> Iterator[Finding]:
         seen = all(_inside_has(one, name) for one in wrappers)
         if not (seen or all(map(_is_unseen, wrappers))) or _is_set(script, node, name):
             continue
-        if not _is_asked_for(script, node):
+        if not _is_asked_for(script, node) and not is_ruled_out(script, node):
             sure = seen and script.is_ddp(node.value)
             text = f"{code_of(node.value)}.module"
             fix = script.replace(node.value, text, "ask the model inside")

@@ -56,6 +56,25 @@ except KeyboardInterrupt:
     print("stopped")
 ```
 
+What rank 0 trains by itself.
+```python
+def probe():
+    small = Net()
+    adam = torch.optim.Adam(small.parameters())
+    for x, y in DataLoader(dataset, 32):
+        criterion(small(x), y).backward()
+        adam.step()
+
+for epoch in range(epochs):
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+    if rank == 0:
+        try:
+            probe()
+        except RuntimeError as error:
+            print(error)
+```
 A handler that makes the backward pass itself.
 ```python
 for x, y in loader:
@@ -106,6 +125,8 @@ def check(script: Script) -> Iterator[Finding]:
         loops = script.control.around(attempt)
         if not loops or not script.trains(loops[0]) or not _steps(script, loops[0]):
             continue
+        if script.control.rank_guards(attempt):
+            continue  # no other rank is in this step
         if not (_is_of_a_step(script, attempt.body) or _is_about_batch(script, attempt.body)):
             continue
         trains = script.trains(attempt.body)

@@ -29,6 +29,17 @@ for i, (x, y) in enumerate(loader):
 ```
 
 ```python
+batch = 256 // world_size
+mine = DataLoader(dataset, batch, sampler=sampler)
+steps = epochs * (len(dataset) // batch)
+schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=steps)
+for x, y in mine:
+    criterion(model(x), y).backward()
+    optimizer.step()
+    schedule.step()
+```
+
+```python
 class Linear(torch.optim.lr_scheduler.LRScheduler):
     def __init__(self, optimizer, steps):
         self.steps = steps
