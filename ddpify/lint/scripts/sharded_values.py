@@ -136,7 +136,7 @@ class Reading(Understood):
 
     @cached_property
     def _own_loops(self) -> set[cst.CSTNode]:
-        return own_loops(self, self._own_calls)
+        return own_loops(self, [*self._own_calls, *self._taken_batches()])
 
     @cached_property
     def batch_loops(self) -> set[cst.CSTNode]:

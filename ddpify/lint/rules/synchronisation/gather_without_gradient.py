@@ -30,6 +30,24 @@ for x, y in loader:
     optimizer.step()
 ```
 
+```python
+class Contrastive(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Linear(10, 4)
+
+    def forward(self, x):
+        z = self.encoder(x)
+        parts = [torch.zeros_like(z) for _ in range(world_size)]
+        dist.all_gather(parts, z)
+        logits = torch.cat(parts)
+        return F.cross_entropy(logits @ logits.t(), torch.arange(len(logits), device=z.device))
+
+contrastive = DDP(Contrastive().to(device), device_ids=[local_rank])
+for x, y in loader:
+    contrastive(x).backward()
+```
+
 ## Use instead
 ```python
 for x, y in loader:
@@ -75,6 +93,25 @@ for x, y in loader:
     loss.backward()
 ```
 
+```python
+class Queued(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Linear(10, 4)
+        self.queue = torch.zeros(64, 4)
+
+    def forward(self, x):
+        z = self.encoder(x)
+        parts = [torch.zeros_like(z) for _ in range(world_size)]
+        dist.all_gather(parts, z)
+        self.queue = torch.cat([*parts, self.queue])[:64].detach()
+        return F.cross_entropy(z @ self.queue.t(), torch.zeros(len(z), device=z.device).long())
+
+queued = DDP(Queued().to(device), device_ids=[local_rank])
+for x, y in loader:
+    queued(x).backward()
+```
+
 ## References
 https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_gather
 """
@@ -88,6 +125,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.loss_inputs import takes
+from ddpify.lint.scripts.model_outputs import is_in_output
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.structure import walk
@@ -121,9 +159,11 @@ def check(script: Script) -> Iterator[Finding]:
             if _is_detached(script, sent.value) or _is_differentiated(script, call):
                 continue
             locations = script.flow.locations(to.value, script.module)
-            if _is_put_back(script, locations) or not _has_gradient(script, sent.value):
+            if _is_put_back(script, locations):
                 continue
-            if script.flow.derived(locations) & script.loss_locations:
+            made = script.flow.derived(locations)
+            in_loss = bool(made & script.loss_locations) and _has_gradient(script, sent.value)
+            if in_loss or is_in_output(script, call, sent.value, made):
                 yield Finding(
                     call,
                     "what is gathered has no gradient, this rank's own part included: the loss"

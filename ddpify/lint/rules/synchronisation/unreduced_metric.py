@@ -17,6 +17,15 @@ if rank == 0:
     print("loss", total / len(loader))
 ```
 ```python
+losses = []
+batches = iter(loader)
+for step in range(100):
+    x, y = next(batches)
+    losses.append(criterion(model(x), y).item())
+if rank == 0:
+    print("loss", sum(losses) / len(losses))
+```
+```python
 class Meter:
     def __init__(self):
         self.total, self.count = 0.0, 0
