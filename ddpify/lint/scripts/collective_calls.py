@@ -32,6 +32,7 @@ def reached_collective(script: Script, call: cst.Call) -> str | None:
                 and all(
                     _asks_for_the_group(script, one.test)
                     or (one.positive and is_flag_of_wrapping(script, one.test, function, call))
+                    or (one.left_early and _finds_nothing(script, one.test))
                     for one in script.control.guards(inner)
                 )
                 and not has_group(inner, {name})
@@ -46,6 +47,15 @@ def _asks_for_the_group(script: Script, test: cst.BaseExpression) -> bool:
         return False
     asked = (one for one in script.reached(test) if isinstance(one, cst.Call))
     return WORLD in script.labels(test) or any(script.names(one.func) & _STATE for one in asked)
+
+
+def _finds_nothing(script: Script, test: cst.BaseExpression) -> bool:
+    """``if not losses: return 0.0``: where a list that is filled has stayed empty."""
+    if not isinstance(test, cst.UnaryOperation) or not isinstance(test.expression, cst.Name):
+        return False
+    edges = script.flow.edges_into(script.control.locations(test.expression))
+    begun = [one.value for one in edges if not one.adds]
+    return any(one.adds for one in edges) and all(isinstance(one, cst.List) for one in begun)
 
 
 def collective_of(script: Script, call: cst.Call) -> str | None:

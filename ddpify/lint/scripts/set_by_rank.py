@@ -128,7 +128,12 @@ class _SetByRank:
         return self.flow.derived(found, without=self._takes_agreed)
 
     def _takes_agreed(self, edge: FlowEdge) -> bool:
-        """Whether a move takes what a collective has made the same on all ranks."""
+        """Whether a move takes what a collective has made the same on all ranks, or goes to a
+        function that only some ranks call from there: the others call it with what they have.
+        """
+        if edge.passes and self.control.on_some_ranks(edge.node):
+            guards = self.control.rank_guards(edge.node)
+            return not any(self._is_called_otherwise(edge, one) for one in guards)
         return any(
             one.location is not None and self._is_agreed_on(one.location, edge.node)
             for one in edge.source
@@ -168,9 +173,13 @@ class _SetByRank:
 
     def _outlives_its_function(self, edge: FlowEdge) -> bool:
         """``global path; path = given``, in a function that perhaps some ranks alone call."""
-        function = self.control.script.structure_of(edge.node).function(edge.node)
-        return function is not None and any(
-            location[0] == "name" and location[1] is not function for location in edge.targets
+        structure = self.control.script.structure_of(edge.node)
+        function = structure.function(edge.node)
+        return function is not None and not all(
+            location[1] is function
+            or (location[1] in structure.order and structure.function(location[1]) is function)
+            for location in edge.targets
+            if location[0] == "name" and isinstance(location[1], cst.CSTNode)
         )
 
     def _is_called_otherwise(self, edge: FlowEdge, guard: Guard) -> bool:

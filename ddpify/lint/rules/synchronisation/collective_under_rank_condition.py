@@ -19,6 +19,25 @@ if rank < 4:
     group = dist.new_group([0, 1, 2, 3])
 ```
 
+```python
+def evaluate(model, distributed):
+    losses = []
+    for x, y in loader:
+        losses.append(criterion(model(x), y).item())
+    if not losses:
+        return 0.0
+    total = torch.tensor(losses, device=device).mean()
+    if distributed:
+        dist.all_reduce(total)
+    return total.item()
+
+net2, several = Net().to(device), world_size > 1
+if several:
+    net2 = DDP(net2, device_ids=[local_rank])
+if rank == 0:
+    evaluate(net2, several)
+```
+
 ## Use instead
 ```python
 if rank == 0:
@@ -50,6 +69,37 @@ if local_rank == 0:
 
 ## When not to follow it
 Where the condition is membership of the group that is given.
+
+```python
+class Writer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(10, 10)
+
+    def forward(self, x):
+        return self.layer(x)
+
+    def generate(self, x):
+        for _ in range(3):
+            x = self.forward(x)
+        return x
+
+def evaluate(model):
+    losses = []
+    for x, y in loader:
+        losses.append(criterion(model(x), y).item())
+    if not losses:
+        return 0.0
+    total = torch.tensor(losses, device=device).mean()
+    dist.all_reduce(total)
+    return total.item()
+
+writer = Writer().to(device)
+evaluate(writer)
+if rank == 0:
+    prompt = torch.zeros(1, 10, device=device)
+    writer.generate(prompt)
+```
 
 ## References
 https://docs.pytorch.org/docs/stable/distributed.html#collective-functions
