@@ -222,7 +222,7 @@ def _is_called_otherwise(script: Script, loader: Instance) -> bool:
     known = {one.name.value for one in parameters(function)}
     return any(
         given.keyword is not None and given.keyword.value not in known
-        for site in script.control.callers(function)
+        for site in script.facts.callers.get(function, ())
         if isinstance(site.node, cst.Call)
         and any(one.node is function for one in called(script.facts, site.node))
         for given in site.node.args
