@@ -181,3 +181,16 @@ def test_a_loader_that_another_file_goes_through(
     (tmp_path / "steps.py").write_text(STEPS)
     (tmp_path / "train.py").write_text(STARTS)
     assert places(linted(tmp_path)) == found
+
+
+def test_a_layer_that_no_forward_uses_where_its_class_stands(project: Path) -> None:
+    net, rest = SETUPS["distributed"].split("class Net", 1)[1].split("\n\n\n", 1)
+    head = SETUPS["distributed"].split("class Net", 1)[0]
+    spare = net.replace(
+        "    def forward", "        self.spare = nn.Linear(10, 2)\n\n    def forward", 1
+    )
+    (project / "net.py").write_text(f"import torch.nn as nn\n\n\nclass Net{spare}\n")
+    loop = "for x, y in loader:\n    criterion(model(x.to(device)), y.to(device)).backward()\n"
+    (project / "train.py").write_text(f"from net import Net\n{head}{rest}{loop}")
+    found = [where for where in places(linted(project)) if where[-1] == "DDP316"]
+    assert [name for name, _, _ in found] == ["net.py"]
