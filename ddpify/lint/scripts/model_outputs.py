@@ -29,7 +29,7 @@ def is_in_output(
     owner = structure.class_of(function) if function is not None else None
     if owner is None or not any(one[:2] == ("result", function) for one in made):
         return False
-    if any(one[0] == "attribute" for one in made):
+    if any(one[:2] == ("attribute", owner) for one in made):
         return False  # a queue of keys, which needs no gradient
     return any(
         isinstance(event.site.node, cst.Call) and reaches_loss(script, event.site.node)
