@@ -133,7 +133,7 @@ def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyp
         return join(*(_call_atom(run, node, one, given, named) for one in function.atoms))
     if isinstance(atom, Instance) and atom.type == vectorised.TYPE:
         return vectorised.call(run, node, atom, args)
-    if made_callables.is_one(atom):
+    if made_callables.is_one(atom) and (not run.collating or made_callables.is_known(atom)):
         return made_callables.call(run, node, atom, args, kwargs)
     if isinstance(atom, Instance):
         return call_instance(run, node, atom, args, kwargs)

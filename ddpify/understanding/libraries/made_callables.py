@@ -8,7 +8,7 @@ sample alone: what they make of tensors is made of the rows of all ranks.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
@@ -46,7 +46,7 @@ _CALLABLE = (Function, Bound, Class, QualifiedName)
 _OF_TENSORS = frozenset({"numpy", "scipy"})
 
 
-def is_one(atom: Atom) -> bool:
+def is_one(atom: Atom) -> TypeGuard[Instance]:
     """Whether a call of this object runs what Python's own library, or NumPy's, has made."""
     if not isinstance(atom, Instance) or atom.role is not None:
         return False
@@ -55,6 +55,11 @@ def is_one(atom: Atom) -> bool:
     bases = list(atom.type.library_bases())
     own = atom.type.find("__call__") is not None
     return bool(bases) and not own and all(map(is_of_python, bases))
+
+
+def is_known(atom: Instance) -> bool:
+    """Whether it is known what such an object does, and not only that it is no model."""
+    return atom.kind in (*_GETTERS, *_HANDING_ON, *_MODES)
 
 
 def is_of_python(name: str) -> bool:
