@@ -104,6 +104,7 @@ def serve(end: Connection, become: Callable[[], None]) -> None:
     """Be a forked process: run the scripts that come, as long as its parent lives."""
     parent = os.getppid()
     try:
+        _close_inherited(end.fileno())
         redirect(2, os.devnull, os.O_WRONLY)  # gloo's own words when it ends a process
         gc.freeze()  # the collector is not to touch, and so copy, every object of torch
         torch.set_num_threads(1)
@@ -118,3 +119,9 @@ def serve(end: Connection, become: Callable[[], None]) -> None:
                 end.send_bytes(pickle.dumps(recorder.run(text, folder)))
     finally:
         os._exit(1)
+
+
+def _close_inherited(kept: int) -> None:
+    """Close what the parent has open but ``kept``: who reads its pipes waits for their end."""
+    os.closerange(3, kept)
+    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator
 
 import numpy as np
@@ -113,3 +114,14 @@ def test_archives_of_arrays_are_compared() -> None:
     held = content(file.getvalue())
     assert held["numbers"].tolist() == [0, 1, 2]
     assert held["words"] == ["a", "b"]
+
+
+def test_its_processes_keep_no_pipe_of_their_parent_open() -> None:
+    """Else a server that waits for the end of its input waits for ever."""
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    trial = Trial(20.0, once=True)
+    trial.original(SCRIPT)
+    os.close(write)
+    assert os.read(read, 1) == b""  # BlockingIOError where somebody may still write
+    trial.close()
