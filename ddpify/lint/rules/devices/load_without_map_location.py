@@ -43,6 +43,7 @@ for x, y in loader:
 ## Fix safety
 Safe: `load_state_dict` copies into the parameters where they are. A model that was saved whole
 stays where it is loaded: it gets no fix, but `map_location` should name the rank's device.
+
 ## References
 https://github.com/pytorch/pytorch/issues/23138
 """
