@@ -17,6 +17,12 @@ if not os.path.exists("out"):
 from pathlib import Path
 Path("out").mkdir(parents=True)
 ```
+```python
+if epochs > 1:
+    os.makedirs(path, exist_ok=True)
+if not os.path.exists(path):
+    os.makedirs(path)
+```
 
 ## Use instead
 ```python
@@ -58,8 +64,8 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import add_argument
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.path_objects import PATH
-from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import argument, spreads
+from ddpify.understanding.structure import Guard, walk
+from ddpify.understanding.syntax import argument, code_of, spreads
 from ddpify.understanding.taint.sources import ANY_RANK
 from ddpify.understanding.values import Instance
 
@@ -104,12 +110,19 @@ def _excused(script: Script, call: cst.Call) -> bool:
 
 
 def _is_made_above(script: Script, call: cst.Call) -> bool:
-    """Whether the same function has made the folder before, by a name that is set to the same."""
+    """Whether the same function has made the folder before, under no condition that does not hold
+    here, by a name that is set to the same.
+    """
     structure, made = script.structure, _set_to(script, call)
     function, order = structure.function(call), structure.order
+    here = script.control.branches(call)
     return bool(made) and any(
         order[one] < order[call]
         and structure.function(one) is function
+        and all(
+            (code_of(guard.test), guard.positive) in here or _asks_path(script, guard)
+            for guard in script.control.guards(one)
+        )
         and _set_to(script, one) == made
         for one in script.calls("os.makedirs", "os.mkdir")
     )
@@ -127,7 +140,10 @@ def _set_to(script: Script, call: cst.Call) -> set[cst.CSTNode]:
 def _guarded(script: Script, call: cst.Call) -> bool:
     """Guards that ask whether a folder exists are the race itself, not a way out of it."""
     for guard in script.control.guards(call):
-        asks_path = any("os.path." in name for n in walk(guard.test) for name in script.names(n))
-        if not asks_path and script.control.rank_guards(call):
+        if not _asks_path(script, guard) and script.control.rank_guards(call):
             return True
     return script.may_be_guarded(call)
+
+
+def _asks_path(script: Script, guard: Guard) -> bool:
+    return any("os.path." in name for n in walk(guard.test) for name in script.names(n))
