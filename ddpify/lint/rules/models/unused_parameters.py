@@ -133,7 +133,7 @@ def check(script: Script) -> Iterator[Finding]:
     """Layers that no code reads."""
     reported: set[cst.CSTNode] = set()
     for wrap in script.wraps:
-        if wrap.wrapper.type != DDP or _tolerates(wrap) or _freezes(script):
+        if wrap.wrapper.type != DDP or _tolerates(wrap) or script.once(_freezes):
             continue
         for layer in (one for model in wrap.held for one in layers(model)):
             for node in _unused(script, layer):
