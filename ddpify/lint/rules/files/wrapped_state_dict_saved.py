@@ -91,12 +91,10 @@ def check(script: Script) -> Iterator[Finding]:
         for node in _saved(script, save):
             if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
                 continue
-            if _asks_whether_wrapped(script, node):
+            if node.func.attr.value != "state_dict" or _asks_whether_wrapped(script, node):
                 continue
             sure = _wrapped(script, node.func.value)
-            if is_expected(script, save, node.func.value):
-                continue
-            if node.func.attr.value == "state_dict" and sure is not None:
+            if sure is not None and not is_expected(script, save, node.func.value):
                 if not script.strict and any(map(loads_wrapped_state, script.beside.values())):
                     return  # another script knows of the prefix
                 text = f"{code_of(node.func.value)}.module"
