@@ -67,9 +67,7 @@ if local_rank == 0:
     dist.barrier()
 ```
 
-## When not to follow it
-Where the condition is membership of the group that is given.
-
+A method of a plain model that rank 0 alone calls: all ranks call the function with the collective.
 ```python
 class Writer(nn.Module):
     def __init__(self):
@@ -100,6 +98,9 @@ if rank == 0:
     prompt = torch.zeros(1, 10, device=device)
     writer.generate(prompt)
 ```
+
+## When not to follow it
+Where the condition is membership of the group that is given.
 
 ## References
 https://docs.pytorch.org/docs/stable/distributed.html#collective-functions
