@@ -21,7 +21,7 @@ def are_averaged_together(
     They are averaged in one ``backward()``, and in an earlier one whose gradients are still there.
     They are not used where the step that follows is another model's, as a generator's.
     """
-    mine, others = backwards_of(script, own), backwards_of(script, other)
+    mine, others = _backwards_of(script, own), _backwards_of(script, other)
     if not mine or not others or mine & others:
         return True
     structure = script.structure_of(own)
@@ -53,10 +53,10 @@ def _is_of(script: Script, call: cst.Call, wrapper: Instance) -> bool:
         for atom in deep_atoms(one.arguments.get("params", UNKNOWN))
         if isinstance(atom, Params)
     }
-    return bool(optimizers) and (call.func.attr.value == "step" and not owners.isdisjoint(models))
+    return call.func.attr.value == "step" and not owners.isdisjoint(models)
 
 
-def backwards_of(script: Script, node: cst.Call) -> set[cst.CSTNode]:
+def _backwards_of(script: Script, node: cst.Call) -> set[cst.CSTNode]:
     """The calls of ``backward()`` that surely, or maybe, get what is made of a call's result."""
     above = {node, *script.structure_of(node).up(node)}
     derived = script.flow.derived(takes(script, node))

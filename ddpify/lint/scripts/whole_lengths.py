@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TypeGuard
 
 import libcst as cst
 
@@ -18,10 +17,6 @@ from ddpify.understanding.taint.sources import DEVICES, LENGTH, WORLD
 from ddpify.understanding.values import UNKNOWN, Instance
 
 _COUNTS = frozenset({WORLD, DEVICES})
-
-
-def _is_node(node: cst.CSTNode | None) -> TypeGuard[cst.BaseExpression]:
-    return isinstance(node, cst.BaseExpression)
 
 
 class WholeLengths:
@@ -73,7 +68,9 @@ class WholeLengths:
             ):
                 module = self.script.owners.get(one, self.script.module)
                 lengths = self.script.flow.made_of.of(one.left, module)
-                yield from (x.node for x in lengths if self._counts_all(x) and _is_node(x.node))
+                for length in lengths:
+                    if self._counts_all(length) and isinstance(length.node, cst.BaseExpression):
+                        yield length.node
 
     def _is_shared_out(self, node: cst.BaseExpression) -> bool:
         """Whether the number of ranks comes into an expression as a divisor alone."""

@@ -20,6 +20,8 @@ def wrappers_here(script: Script, node: cst.BaseExpression) -> list[Instance]:
     """
     atoms = [one for one in script.value(node).atoms if not _is_none(one)]
     wrappers = [one for one in atoms if isinstance(one, Instance) and is_wrapper(one)]
+    if not wrappers:
+        return []
     held = {one for wrap in script.wraps if wrap.wrapper in wrappers for one in wrap.held}
     rest = [one for one in atoms if one not in wrappers]
     if not rest:
