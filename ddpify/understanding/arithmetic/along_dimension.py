@@ -70,7 +70,6 @@ def _in_forward(one: Operation) -> Value | None:
     if is_of_all_samples(name, data, one.rest, one.kwargs):
         return across_samples.of_all_rows(run, one.operand, data)
     over_all = goes_over_all(name, one.rest, one.kwargs)
-    # over_all = over_all and not size_uses.is_only_a_size(run.module.structure, node)
     if run.module.editable or run.collating:
         mixed = across_samples.along_samples(
             run, node, name, one.operand, data, one.rest, one.kwargs
