@@ -42,7 +42,7 @@ def go_back(plan: Plan, use: LateUse) -> bool:
             return False
         rows = next(_rows_in(plan, statement, use), None)
         if rows is not None:
-            (name,) = {part.value for part in walk(rows) if isinstance(part, cst.Name)}
+            (name,) = reads(rows)
             names = frozenset(_Names(plan, Site(statement, site.module)).beside(name))
             switch = BatchSwitch(use.loaders, code_of(rows), name, names)
             plan.choices.switches[statement] = switch
@@ -66,10 +66,13 @@ def go_to_rows(plan: Plan, use: LateUse) -> None:
 def _rows_in(
     plan: Plan, statement: cst.SimpleStatementLine, use: LateUse
 ) -> Iterator[cst.Name | cst.Subscript]:
-    """Names, and entries of what names hold, that are rows of an earlier batch: one a sample."""
+    """Names, and entries of what names hold, that are rows of an earlier batch: one a sample.
+
+    An entry is told by a literal: what another name says may not be known before the statement.
+    """
     for node in walk(statement):
         entry = isinstance(node, cst.Subscript) and isinstance(node.value, cst.Name)
-        if not isinstance(node, cst.Name) and not entry:
+        if not isinstance(node, cst.Name) and not (entry and len(reads(node)) == 1):
             continue
         held = plan.facts.values.get(node, UNKNOWN)
         if any(data.past for data in held.data) and all(_is_row_each(d, use) for d in held.data):

@@ -81,6 +81,12 @@ def test_two_batches_of_one_loader_in_one_line_are_refused(tmp_path: Path, name:
         convert_text(tmp_path, HEAD + both + text)
 
 
+def test_an_entry_that_a_name_tells_is_refused(tmp_path: Path) -> None:
+    text = "one, other = 0, 1\n" + OF_THE_ROUND_BEFORE.replace("before[0]", "before[one]")
+    with pytest.raises(Refusal, match="has given the next one"):
+        convert_text(tmp_path, HEAD + text.replace("before[1]", "before[other]"))
+
+
 def test_a_batch_beside_one_that_an_argument_takes_is_an_earlier_one(tmp_path: Path) -> None:
     text = TAKEN_TWICE.replace("    c, d = next(going)\n", "").replace(
         "a, b = c, d", "(a, b), _ = next(going), next(going)"
