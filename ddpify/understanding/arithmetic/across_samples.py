@@ -79,7 +79,7 @@ def along_samples(
     if name in KEPT & PAIRS:
         of_all_rows(run, operand, data)
         return value(Tup((_all_rows(data), _all_rows(data))))
-    if name in KEPT and data.form in (Layout.TENSOR, Layout.STATE) and not data.one_each:
+    if name in KEPT and data.form in (Layout.TENSOR, Layout.STATE):
         return value(on_all_rows(run, node, operand, data))
     if name in (*PARTING, "unbind"):
         return None
