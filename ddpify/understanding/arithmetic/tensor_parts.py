@@ -31,7 +31,8 @@ _ALIKE = frozenset(
 
 def _is_an_operator(atom: Data, name: str) -> bool:
     """Whether ``x.sum`` of a tensor, which is not called here, is a method, and no part of it."""
-    tensor = atom.form is Layout.TENSOR and not atom.opaque and name != "size"
+    field = name in ("size", "min", "max")  # of an array, and of what aminmax() gives
+    tensor = atom.form is Layout.TENSOR and not atom.opaque and not field
     return tensor and name in OVER_A_DIMENSION
 
 
