@@ -411,6 +411,7 @@ REFUSED = [
         "h = checkpoint(lambda x: x * torch.rand(()), h, use_reentrant=False)",
     ),
     ("collate", "r = inputs[targets.argmax(1).clamp(max=0)]"),
+    ("loop", "f = out.max\nloss = loss + f()"),  # or the part of what aminmax() gives
     ("collate", "inputs = samples[0][0]"),
     ("collate", "first, *_ = inputs.unbind(0)\ninputs = first"),
     ("collate", "r = list(inputs)[-1]"),

@@ -18,6 +18,7 @@ from ddpify.understanding.values import (
     Data,
     Method,
     Value,
+    join,
     library_value,
     value,
 )
@@ -27,12 +28,12 @@ _ALIKE = frozenset(
     "device dtype ndim requires_grad layout grad_fn is_cuda is_cpu is_xpu is_mps is_meta is_leaf"
     " is_sparse is_quantized is_mkldnn is_nested itemsize names output_nr retains_grad".split()
 )
+_OF_BOTH = ("min", "max")  # methods of a tensor, and the tensors that aminmax() gives
 
 
 def _is_an_operator(atom: Data, name: str) -> bool:
     """Whether ``x.sum`` of a tensor, which is not called here, is a method, and no part of it."""
-    field = name in ("size", "min", "max")  # of an array, and of what aminmax() gives
-    tensor = atom.form is Layout.TENSOR and not atom.opaque and not field
+    tensor = atom.form is Layout.TENSOR and not atom.opaque and name != "size"
     return tensor and name in OVER_A_DIMENSION
 
 
@@ -82,8 +83,9 @@ def attribute(atom: Data, name: str, *, called: bool) -> Value:
         return value(replace(atom, definition_sites=tensor_pairs.definition_sites(atom)))
     if name == "__class__":
         return library_value("torch.Tensor")
-    if called or _is_an_operator(atom, name):
+    if called or (_is_an_operator(atom, name) and name not in _OF_BOTH):
         return value(Method(value(atom), name))
     if name == "size":  # a NumPy array's number of elements
         return tensor_sizes.elements(atom)
-    return value(replace(atom, definition_sites=tensor_pairs.definition_sites(atom), ndim=0))
+    field = value(replace(atom, definition_sites=tensor_pairs.definition_sites(atom), ndim=0))
+    return join(field, value(Method(value(atom), name))) if _is_an_operator(atom, name) else field
