@@ -127,8 +127,8 @@ def call_unknown(
     joint = _called_on_rows(run, node, called, args, kwargs)
     local = any(True for one in given for _ in local_data(one))
     of_a_file = isinstance(called, Number) and called.loaded is not None  # perhaps a model
-    model = of_a_file or _is_asked_as_a_model(run, node)
-    if local and not method and not model and not _is_inside(run):
+    apart = local and not method and not of_a_file and not _is_inside(run)
+    if apart and not _is_asked_as_a_model(run, node):
         return foreign(run, node, "a function", args, kwargs)
     return joint or opaque(run, node, None, args, kwargs)
 
@@ -136,13 +136,9 @@ def call_unknown(
 def _is_asked_as_a_model(run: RunState, node: cst.BaseExpression) -> bool:
     """Whether the file asks what is called here for something that models have."""
     called = node.func if isinstance(node, cst.Call) else node
-    methods = (one.func for one in run.module.structure.all(cst.Call))
-    return any(
-        isinstance(one, cst.Attribute)
-        and one.attr.value in _OF_MODELS
-        and one.value.deep_equals(called)
-        for one in methods
-    )
+    calls = run.module.structure.method_calls
+    asked = (one.func.value for name in _OF_MODELS for one in calls.get(name, ()))  # type: ignore[attr-defined]
+    return any(one.deep_equals(called) for one in asked)
 
 
 def _called_on_rows(
