@@ -371,9 +371,8 @@ def test_padding_is_that_of_the_whole_batch(tmp_path: Path, result: str, extra: 
 @pytest.mark.parametrize("pads", [True, False])
 def test_a_collate_function_that_pads_is_pointed_out(tmp_path: Path, pads: bool) -> None:
     """Where it is not understood which dimension the rows lie along."""
-    made = "unseen.put(xs, max(map(len, xs)))" if pads else "unseen.put(xs)"
-    text = collating(f"{made}, torch.stack(ys)")
-    notes = convert_text(tmp_path, "import unseen\n" + text).notes
+    made = "{'x': xs, max(map(len, xs)): 0}" if pads else "{'x': xs}"
+    notes = convert_text(tmp_path, collating(f"{made}, torch.stack(ys)")).notes
     assert any("equally long" in note.text for note in notes if note.attention) is pads
 
 

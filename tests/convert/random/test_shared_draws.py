@@ -253,10 +253,13 @@ def test_rows_that_were_drawn_once_for_all_batches(
     assert f"noise = {converted}" in added(tmp_path, text)
 
 
-def test_the_rest_behind_as_many_rows_as_a_rank_has_is_refused(tmp_path: Path) -> None:
-    text = script("noise = fixed[len(a):]", before="fixed = torch.randn(12, 4)\n")
-    with pytest.raises(Refusal, match="whole batch on every rank"):
-        convert_text(tmp_path, text)
+def test_the_rest_behind_as_many_rows_as_a_batch_has(tmp_path: Path) -> None:
+    """It may have another number of rows, so that it is computed with those of all ranks."""
+    lines = added(tmp_path, script("noise = fixed[len(a):]", before="fixed = torch.randn(12, 4)\n"))
+    assert "noise = dd.shard_batch(fixed[dd.global_batch_size(a):])" in lines
+    assert (
+        "penalty = F.cross_entropy(dd.spread(brain)(dd.gather(a) + dd.gather(noise)), b)" in lines
+    )
 
 
 def test_numbers_for_half_of_a_batch_that_are_used_twice(tmp_path: Path) -> None:
