@@ -16,7 +16,7 @@ def of_all_rows(
     """The same distribution with the parameters of all ``total`` samples.
 
     x: has the samples in its first batch dimension, and holds tensors as its parameters.
-    gather: gives all ranks' rows of a parameter. A collective for each that it holds.
+    gather: gives all ranks' rows of a parameter. A collective for each tensor that it holds.
 
     Raises TypeError for one that is made of others.
     """
@@ -25,7 +25,8 @@ def of_all_rows(
     parts = {name: getattr(x, name) for name in held}
     if not shape or not parts or any(part.shape[:1] != shape[:1] for part in parts.values()):
         raise TypeError(f"cannot gather a {type(x).__name__}: its parameters have no rows")
+    gathered = {part: gather(part) for part in dict.fromkeys(parts.values())}  # by identity
     whole = copy.copy(x)
-    vars(whole).update({name: gather(part) for name, part in parts.items()})
+    vars(whole).update({name: gathered[part] for name, part in parts.items()})
     vars(whole)["_batch_shape"] = torch.Size([total, *shape[1:]])
     return whole
