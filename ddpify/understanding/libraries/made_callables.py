@@ -89,11 +89,6 @@ def handing_on(
     return value(run.instance(node, run.module, _HANDING_ON[1]))
 
 
-def bound(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
-    """``types.MethodType(function, owner)``: the function with its first argument."""
-    return partial_calls.made(run, node, args, kwargs)
-
-
 def call(
     run: RunState, node: cst.BaseExpression, made: Instance, args: list[Value], kwargs: Keywords
 ) -> Value:
@@ -173,5 +168,5 @@ def _name(run: RunState, node: cst.BaseExpression) -> str:
 FUNCTIONS = {
     **dict.fromkeys(_GETTERS, getter),
     **dict.fromkeys((*_HANDING_ON, "functools.cache", "functools.singledispatch"), handing_on),
-    "types.MethodType": bound,
+    "types.MethodType": partial_calls.made,  # of a function, and its first argument
 }
