@@ -35,7 +35,7 @@ def _is_unknown(one: Atom) -> TypeGuard[Data]:
 
 
 def moved(made: Value, source: Data, added: int | None) -> Value:
-    """What has so many more dimensions than ``source``; None where that is not known."""
+    """``made``, known to have so many more dimensions than ``source``; how many may be unknown."""
     relative = further(source, added)
     if not any(isinstance(one, (Data, Tup)) for one in made.atoms):
         return made
