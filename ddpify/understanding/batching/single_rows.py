@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arguments import Keywords
+from ddpify.understanding.shapes import bounds
 from ddpify.understanding.values import Const, Instance, Number, QualifiedName, Tup, Value
 
 if TYPE_CHECKING:
@@ -72,13 +73,7 @@ def _is_one_long(node: cst.Call) -> bool:
     if len(node.args) != 2 or any(one.keyword is not None for one in node.args):
         return False
     first, end = (one.value for one in node.args)
-    if not isinstance(end, cst.BinaryOperation) or not isinstance(end.operator, cst.Add):
-        return False
-    return end.left.deep_equals(first) and _is_literal_one(end.right)
-
-
-def _is_literal_one(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Integer) and node.value == "1"
+    return bounds.is_one_more(end, first)
 
 
 def dimensions(run: RunState, node: cst.BaseExpression, short: str) -> int:

@@ -38,11 +38,15 @@ def is_fixed(run: RunState, node: cst.CSTNode) -> bool:
 
 def is_one_long(part_: cst.Slice) -> bool:
     """Whether a slice is ``i : i + 1``."""
-    upper = part_.upper
-    if part_.lower is None or not isinstance(upper, cst.BinaryOperation):
+    return part_.lower is not None and is_one_more(part_.upper, part_.lower)
+
+
+def is_one_more(node: cst.BaseExpression | None, than: cst.BaseExpression) -> bool:
+    """Whether this is ``i + 1``, of ``i``."""
+    if not isinstance(node, cst.BinaryOperation):
         return False
-    one = isinstance(upper.right, cst.Integer) and upper.right.value == "1"
-    return one and isinstance(upper.operator, cst.Add) and upper.left.deep_equals(part_.lower)
+    one = isinstance(node.right, cst.Integer) and node.right.value == "1"
+    return one and isinstance(node.operator, cst.Add) and node.left.deep_equals(than)
 
 
 def is_first(part_: cst.Slice) -> bool:
