@@ -227,8 +227,6 @@ def _reshaped(run: RunState, atom: ReplicatedTensor, rest: Sequence[Value]) -> V
         refute(run, atom)  # all of them become one row
     if first == 1 and second is not ...:
         return value(Number(), ReplicatedTensor(0, 0, mixed=True))  # a batch of one sample
-    if atom.definition_sites and atom.dim == 0 and isinstance(first, int):
-        return REPLICATED
     if first is ... and second == 1 and atom.dim == 0:
         return value(atom)
     return value(*(ReplicatedTensor(dim, dim) for dim in DIMENSIONS))
