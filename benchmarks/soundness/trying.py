@@ -39,7 +39,7 @@ class Trial:
         reason = original_fails(original)
         if reason:
             return Verdict(Outcome.INVALID, reason)
-        converted = self._converted(text)
+        converted = self.converted(text)
         return converted if isinstance(converted, Verdict) else self.compared(original, converted)
 
     def original(self, text: str) -> Run:
@@ -57,7 +57,7 @@ class Trial:
             verdict = self._worst(original, text)
         return verdict
 
-    def _converted(self, text: str) -> str | Verdict:
+    def converted(self, text: str) -> str | Verdict:
         """The conversion's text, or why there is none."""
         path = self._folder / "script.py"
         path.write_text(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -13,9 +13,8 @@ from ddpify.planning.refusals import Refusal
 from ddpify.understanding.batching import collating, stateful_datasets
 from ddpify.understanding.facts import BatchDimensions, Site
 from ddpify.understanding.libraries.object_kinds import is_loader
-from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, brief, code_of
-from ddpify.understanding.values import UNKNOWN, Bound, Class, Function, Instance, deep_atoms
+from ddpify.understanding.values import UNKNOWN, Instance, deep_atoms
 
 
 def edit(plan: Plan, edits: Edits) -> None:
@@ -36,8 +35,8 @@ def edit(plan: Plan, edits: Edits) -> None:
                 edits.note(site, _ROWS_FIRST, attention=True)
             elif how is not None:
                 edits.note(site, how)
-            elif not unsplit and _pads(loader):
-                edits.note(site, _PADDING, attention=True)
+            elif not unsplit and loader in plan.facts.loading.joint:
+                edits.note(site, _joining(plan, loader), attention=True)
             if loader.site in plan.choices.trained and not changes and _gives_one(loader):
                 edits.note(site, _ALONE, attention=True)
     _cycles(plan, edits)
@@ -54,10 +53,8 @@ def _put_together(plan: Plan, loader: Instance) -> tuple[BatchDimensions | None,
     if mixed is not None:
         return _known_layout(plan, loader, _mixing(mixed), _TUPLES), _MIXED
     layout = plan.facts.loading.layouts.get(loader)
-    if layout is not None and _calls(loader, _TAKES_ALL):
-        return layout, _MIXED
-    if layout is not None and _pads(loader):
-        return layout, _PADDED
+    if layout is not None and loader in plan.facts.loading.joint:
+        return layout, _JOINT
     return None, None
 
 
@@ -115,10 +112,6 @@ _UNSEEN = (
     "code that ddpify cannot read gets a loader that gives each rank its part of every batch: give"
     " it one of its own"
 )
-_PADDING = (
-    "its collate function makes samples equally long: on each rank as long as the longest of the"
-    " rank's own, so the amount of padding must not affect the model"
-)
 _ALONE = (
     "each of its batches is one sample, which one rank trains on while the others wait: the same"
     " training, and no faster; larger batches, or --batch per-rank, share the work"
@@ -127,7 +120,10 @@ _KEPT = (
     "it keeps the sampler that the script gives it: --sampler distributed takes the place of a"
     " plain or shuffled order only"
 )
-_PADDED = "each rank puts together whole batches, as long as the longest sample, and takes its rows"
+_JOINT = (
+    "its collate function takes all samples together, as for the length of the longest: each rank"
+    " puts whole batches together and takes its rows"
+)
 _IN_TURN = (
     "its data set gives what comes next, whatever the index is: each rank takes all samples of a"
     " batch, and keeps its own"
@@ -147,8 +143,6 @@ _OUT_OF_ORDER = (
 )
 _BY_INDEX = "let __getitem__ look the sample up by its index"
 _TUPLES = "return a tuple or a dictionary of tensors with a row for each sample, or of statistics"
-_MAKES_EQUAL = ("pad_sequence", "pad", "max")
-_TAKES_ALL = ("sum", "min", "sorted", "reduce")
 
 
 def _padding(layout: BatchDimensions | None) -> str:
@@ -194,28 +188,14 @@ def _known_layout(plan: Plan, loader: Instance, reason: str, remedy: str) -> Bat
     return layout
 
 
-def _pads(loader: Instance) -> bool:
-    """Whether a collate function may make the samples of a batch equally long."""
-    return _calls(loader, _MAKES_EQUAL)
-
-
-def _calls(loader: Instance, names: Collection[str]) -> bool:
-    """Whether a loader's collate function calls one of these."""
-    given = loader.arguments.get("collate_fn", UNKNOWN)
-    called = [
-        found
-        for atom in given.atoms
-        for found in (
-            (atom.type.find("__call__") or UNKNOWN).atoms
-            if isinstance(atom, Instance) and isinstance(atom.type, Class)
-            else (atom.function if isinstance(atom, Bound) else atom,)
-        )
-    ]
-    return any(
-        isinstance(node, cst.Call) and code_of(node.func).rsplit(".", 1)[-1] in names
-        for function in called
-        if isinstance(function, Function)
-        for node in walk(function.node.body)
+def _joining(plan: Plan, loader: Instance) -> str:
+    """Where a collate function gets something of all samples; what it gives is not understood."""
+    site = plan.facts.loading.joint[loader]
+    assert isinstance(site.node, cst.CSTNode)
+    return (
+        f"its collate function takes all samples of a batch together: {brief(site.node)} (line"
+        f" {site.line}); on each rank these are the rank's own, so that what it makes of them, as"
+        " the amount of padding, must not affect the model"
     )
 
 

@@ -37,6 +37,8 @@ class Loading:
     numbered: set[Instance] = field(default_factory=set)
     # Loaders whose collate function lets the samples of a batch depend on each other, and where.
     mixed: dict[Instance, Site] = field(default_factory=dict)
+    # Those that get something of all samples, such as the longest one's length, and where.
+    joint: dict[Instance, Site] = field(default_factory=dict)
     # Those of which unread code puts the samples together: their rows are taken to come first.
     unread: set[Instance] = field(default_factory=set)
     iterated: set[Instance] = field(default_factory=set)

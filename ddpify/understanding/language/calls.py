@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import libcst as cst
 
 from ddpify.understanding import definition_sites, mapping_classes, merged_calls
-from ddpify.understanding.batching import current_batch, handmade_batches, model_inputs, named_parts
+from ddpify.understanding.batching import (
+    collating_calls,
+    current_batch,
+    handmade_batches,
+    model_inputs,
+    named_parts,
+)
 from ddpify.understanding.facts import Site
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.frames import Frame
@@ -125,8 +131,10 @@ def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyp
     if isinstance(atom, Class):
         return _instantiate(run, node, atom, args, kwargs)
     if isinstance(atom, QualifiedName):
+        collating_calls.note(run, node, atom, args, kwargs)
         return library.call(run, node, atom.name, args, kwargs)
     if isinstance(atom, Method):
+        collating_calls.note(run, node, atom, args, kwargs)
         return methods.call_method(run, node, atom, args, kwargs)
     if isinstance(atom, Instance) and atom.type == partial_calls.TYPE:
         function, given, named = partial_calls.completed(atom, args, kwargs)

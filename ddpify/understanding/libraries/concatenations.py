@@ -228,6 +228,12 @@ _OF_ALL_PIECES = (
 
 
 # ---------------------------------------------------------------------- rules for rows
+def _within_one_sample(joining: _Joining) -> Value | None:
+    """In a collate function, what a sample is put together of: ``cat([text, padding])``."""
+    own = all(d.dim == NO_ROWS and not d.taken_by for d in joining.inner)
+    return value(joining.first) if joining.run.collating and own and joining.shown() else None
+
+
 def _of_samples(joining: _Joining) -> Value | None:
     """One sample after the other."""
     alone = _taken_one_by_one(joining.pieces, joining.first)
@@ -289,6 +295,7 @@ def _of_worse(joining: _Joining) -> Value | None:
 
 
 _OF_ROWS = (
+    _within_one_sample,
     _of_samples,
     _under_gathered,
     _beside_replicated,

@@ -16,7 +16,16 @@ from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.libraries import local_sizes, random_numbers
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds, tensor_sizes
-from ddpify.understanding.values import REPLICATED, Data, Instance, Tup, Value, deep_atoms, value
+from ddpify.understanding.values import (
+    NO_ROWS,
+    REPLICATED,
+    Data,
+    Instance,
+    Tup,
+    Value,
+    deep_atoms,
+    value,
+)
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -111,6 +120,8 @@ def _between(run: RunState, operands: Operands) -> Value | None:
 def _of_rows(making: _Making) -> Value | None:
     """By numbers that are rows themselves: those of all ranks."""
     rows = [a for a in making.sizes if a.placement is Placement.SHARD and a.form is Layout.TENSOR]
+    if making.run.collating:  # a size of one sample, as of the longest, is none of rows
+        rows = [a for a in rows if a.dim != NO_ROWS]
     if not rows:
         return None
     held = [
