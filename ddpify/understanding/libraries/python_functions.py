@@ -41,6 +41,7 @@ from ddpify.understanding.values import (
     Instance,
     Namespace,
     Number,
+    QualifiedName,
     Super,
     Tup,
     Value,
@@ -378,6 +379,9 @@ def _reversed(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Val
 
 def _listed(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``list(values)`` has an item for each row where what it is made of has one."""
+    if _is_only_counted(run, node) and any(instances.loaders_of(run, one) for one in args[:1]):
+        run.iterate(_argument(node, 0), args[0])
+        return REPLICATED
     result = _same_elements(run, node, args)
     sources = [atom for one in args[:1] for atom in one.of(Instance, Data)]
     for made in result.of(Instance):
@@ -385,6 +389,14 @@ def _listed(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value
         if per_sample_lists.goes_through_all(run, _argument(node, 0)):
             run.of_all_ranks.add(made)
     return result
+
+
+def _is_only_counted(run: RunState, node: cst.BaseExpression) -> bool:
+    """Whether a list of batches is made for their number alone, as in ``len(list(loader))``."""
+    argument = run.module.parents.get(node)
+    call = run.module.parents.get(argument) if isinstance(argument, cst.Arg) else None
+    counting = QualifiedName("builtins.len")
+    return isinstance(call, cst.Call) and list(run.seen(call.func).atoms) == [counting]
 
 
 def _has_each_row(source: Atom) -> bool:

@@ -67,3 +67,13 @@ def test_a_function_that_runs_the_model_gets_no_rows_of_all_ranks(tmp_path: Path
     lines = changed_lines(convert_text(tmp_path, HEAD + METRICS))[1]
     assert not any("measure(dd.gather" in line for line in lines)
     assert "a = dd.split(other.noisy(dd.gather(a)))" in lines
+
+
+@pytest.mark.parametrize("collection", ["list", "tuple"])
+def test_batches_that_are_listed_to_be_counted_stay_divided(
+    tmp_path: Path, collection: str
+) -> None:
+    text = HEAD + STEP + f"print(penalty.item() / len({collection}(feed)))\n"
+    lines = changed_lines(convert_text(tmp_path, text))[1]
+    made = "DataLoader(TensorDataset(features, labels), batch_size=6, shuffle=True)"
+    assert f"feed = dd.shard({made})" in lines
