@@ -147,9 +147,9 @@ def decided(run: RunState, test: cst.BaseExpression) -> bool | None:
 
 
 def _is_none(run: RunState, test: cst.BaseExpression) -> bool | None:
-    """The truth of ``targets is None`` in a forward that is called without targets, or with."""
+    """The truth of ``targets is None`` in a model's method that is called without, or with them."""
     asked = asked_for_none(test)
-    if asked is None or not run.frame.in_forward or run.frame.call is None:
+    if asked is None or run.frame.call is None or not _is_of_a_model(run):
         return None
     name, positive = asked
     held = run.frame.scope.names.get(name, UNKNOWN)
@@ -157,6 +157,12 @@ def _is_none(run: RunState, test: cst.BaseExpression) -> bool | None:
     if held.constant() is not None and not (held and rows):
         return None
     return (held.constant() is None) is positive
+
+
+def _is_of_a_model(run: RunState) -> bool:
+    """Whether a forward runs, or another method of a model."""
+    receiver = run.frame.receiver
+    return run.frame.in_forward or (isinstance(receiver, Instance) and run.is_model(receiver))
 
 
 def asked_for_none(test: cst.BaseExpression) -> tuple[str, bool] | None:

@@ -373,7 +373,10 @@ def test_a_collate_function_that_pads_is_pointed_out(tmp_path: Path, pads: bool)
     """Where it is not understood which dimension the rows lie along."""
     made = "{'x': xs, max(map(len, xs)): 0}" if pads else "{'x': xs}"
     notes = convert_text(tmp_path, collating(f"{made}, torch.stack(ys)")).notes
-    assert any("all samples of a batch together" in note.text for note in notes if note.attention) is pads
+    assert (
+        any("all samples of a batch together" in note.text for note in notes if note.attention)
+        is pads
+    )
 
 
 def test_batches_made_by_hand_do_not_grow_with_the_ranks(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import libcst as cst
 
 from ddpify.records import replace
+from ddpify.understanding.arguments import argument_pairs
 from ddpify.understanding.batching import batch_sizes, item_dimensions
 from ddpify.understanding.facts import Entry
 from ddpify.understanding.forms import Layout
@@ -145,6 +146,11 @@ def defined(run: RunState, one: Value, node: cst.CSTNode) -> Value:
     return _mapped(one, lambda a: a if a.definition_sites else _named(a, node))
 
 
+def named_arguments(run: RunState, call: cst.BaseExpression, args: list[Value]) -> list[Value]:
+    """What a method of a model gets can be split where it is called, for that call alone."""
+    return [defined(run, held, shown) for shown, held in argument_pairs(call, args, {})]
+
+
 def _named(atom: ReplicatedTensor, node: cst.CSTNode) -> ReplicatedTensor:
     return replace(atom, definition_sites=frozenset({node}), flat_at_definition=atom.flat)
 
@@ -207,7 +213,7 @@ def enter(
         if held:
             tested = run.modes.at(run.facts, run.site(node), model) is False
             entry = Entry(run.site(node), not run.no_grad, tested, tuple(held), model)
-            run.facts.by_hand.entries.setdefault((node, position), entry)
+            run.facts.by_hand.entries.setdefault((node, position, entry.training), entry)
             if entry.training and any(loop.loaders for f in run.frames for loop in f.loops):
                 run.facts.by_hand.beside_loaders.setdefault(node, entry.site)
     return [held for _, held in named]

@@ -30,7 +30,8 @@ class HandmadeBatches:
     """Batches that the script makes by hand: what enters models, and what is known of the rows."""
 
     # Batches that the script makes by hand: what enters models, and what is known of the rows.
-    entries: dict[tuple[cst.CSTNode, int], Entry] = field(default_factory=dict)
+    # By call, position among its arguments, and whether gradients are taken there.
+    entries: dict[tuple[cst.CSTNode, int, bool], Entry] = field(default_factory=dict)
     entered_together: set[frozenset[cst.CSTNode]] = field(default_factory=set)  # by their places
     refuted: set[Place] = field(default_factory=set)
     without_rows: set[cst.CSTNode] = field(default_factory=set)  # places of indices and masks

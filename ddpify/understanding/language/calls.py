@@ -153,6 +153,8 @@ def _call_method(run, node, method: Bound, args, kwargs) -> Value:  # type: igno
     is_model = (
         model is not None and object_kinds.is_model(model) and not criteria.is_criterion(run, model)
     )
+    if is_model and run.frame.receiver is not model:
+        args = handmade_batches.named_arguments(run, node, args)
     with run.in_mode(mode_switches.of_call(run, node, model) if is_model else run.training):  # type: ignore[arg-type]
         return call_function(run, method.function, args, kwargs, method.receiver, run.site(node))
 
