@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.libraries.distributed import INIT_GROUP
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.call_graph import called, initialisers
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def starts_no_group(control: Control) -> bool:
 def _may_start(control: Control, call: cst.Call) -> bool:
     """Whether a call that is reached leads out of sight, and by its words to a process group."""
     script = control.script
-    if call.func not in script.facts.values or not _MAY_START.search(code_of(call.func)):
+    words = (one.value for one in walk(call.func) if isinstance(one, cst.Name))
+    if call.func not in script.facts.values or not any(map(_MAY_START.search, words)):
         return False
     if any(one.startswith(("torch.", "builtins.")) for one in script.names(call.func)):
         return False

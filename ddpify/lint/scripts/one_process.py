@@ -11,6 +11,7 @@ from ddpify.lint.scripts.no_group import starts_no_group
 from ddpify.lint.scripts.number_of_ranks import distributes_never, has_one_rank
 from ddpify.lint.scripts.one_process_tests import counts_one, finds_one_process, is_no_rank
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED
+from ddpify.lint.scripts.told import is_told_otherwise
 from ddpify.lint.scripts.unreached import tests_something
 from ddpify.understanding.structure import Guard
 
@@ -40,7 +41,7 @@ def runs_alone(control: Control, node: cst.CSTNode) -> bool:
 
 def never_runs(control: Control, node: cst.CSTNode) -> bool:
     """Whether a condition keeps a node from running, whose answer is the same in all calls."""
-    return _on_every_way(control, node, _is_ruled_out)
+    return is_told_otherwise(control.script, node) or _on_every_way(control, node, _is_ruled_out)
 
 
 def _is_ruled_out(control: Control, node: cst.CSTNode) -> bool:

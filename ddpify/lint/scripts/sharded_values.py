@@ -11,6 +11,7 @@ import libcst as cst
 
 from ddpify.lint.scripts.hand_batches import own_calls, own_loops
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED, MAY_ASK, OTHER, SINGLE
+from ddpify.lint.scripts.told import is_told_otherwise
 from ddpify.lint.scripts.understood import Understood
 from ddpify.lint.scripts.unseen_batches import is_unseen, unseen_loops
 from ddpify.lint.scripts.unseen_steps import note_unseen_steps
@@ -56,7 +57,7 @@ class Reading(Understood):
         """ "distributed", "single" (trains in one process) or "other"."""
         if self.has_runtime:
             return DISTRIBUTED
-        starts = [name for name in _STARTS if name in self.facts.library_calls]
+        starts = [name for name in _STARTS if self._is_called(name)]
         if starts == [SAMPLER] and not any(map(splits, self._samplers)):
             starts = []
         if starts and not (starts == [SAMPLER] and self.is_whole_program):
@@ -64,6 +65,14 @@ class Reading(Understood):
         trains = self._trains or self.starts_training
         steps = self.facts.optimizers or self.facts.gradients.stepped
         return SINGLE if trains and steps else OTHER
+
+    def _is_called(self, name: str) -> bool:
+        """Whether the run gets to a call, whatever other scripts tell the functions around it."""
+        places = self.facts.library_calls.get(name, {})
+        return any(
+            one.module not in self.structures or not is_told_otherwise(self, one.node)
+            for one in places.values()
+        )
 
     @property
     def _samplers(self) -> list[Instance]:
