@@ -9,7 +9,10 @@ import libcst as cst
 
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import is_main_guard
 from ddpify.understanding.taint.dependencies import Dependency
+from ddpify.understanding.taint.flow_edges import FlowEdge
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import CLOCK
 
 _FINER = re.compile(r"%[-_^#0]*[MSfsTRcXr+]")  # minutes and less
@@ -17,18 +20,40 @@ _OF_DAYS = frozenset({"date", "year", "month", "day", "weekday", "isoweekday", "
 
 
 def clocks_apart(script: Script, node: cst.BaseExpression) -> list[Dependency]:
-    """The clocks that an expression is made of, but for those that it tells the day of."""
+    """The clocks that an expression is made of, but for those that it tells the day of, and those
+    that the process reads which then starts the ranks.
+    """
     made = list(script.flow.ancestry(node, script.owners.get(node, script.module)))
     clocks = [one for one in made if one.label == CLOCK]
     if not clocks:
         return []
     locations = {one.location for one in made if one.location is not None}
     edges = script.flow.edges_into(locations)
-    said = [node, *(edge.value for edge in edges if edge.value is not None)]
-    return [one for one in clocks if not _tells_days(script, one.node, said)]
+    return [
+        one
+        for one in clocks
+        if not _is_read_before_ranks(script, one.node)
+        and not _tells_days(script, one.node, node, edges)
+    ]
 
 
-def _tells_days(script: Script, clock: cst.CSTNode | None, said: list[cst.BaseExpression]) -> bool:
+def _is_read_before_ranks(script: Script, clock: cst.CSTNode | None) -> bool:
+    """Whether ranks are given what the process has read that starts them.
+
+    What stands outside of functions, they run once more where they are not forked.
+    """
+    if clock is None or not script.control.is_only_before_spawning(clock):
+        return False
+    above = script.structure_of(clock).up(clock)
+    return any(
+        isinstance(one, cst.FunctionDef) or (isinstance(one, cst.If) and is_main_guard(one.test))
+        for one in above
+    )
+
+
+def _tells_days(
+    script: Script, clock: cst.CSTNode | None, told: cst.BaseExpression, edges: list[FlowEdge]
+) -> bool:
     """Whether a clock, or all that its name is asked for, is told in days."""
     if not isinstance(clock, cst.Call):
         return False
@@ -41,19 +66,45 @@ def _tells_days(script: Script, clock: cst.CSTNode | None, said: list[cst.BaseEx
     above = structure.parents.get(clock)
     if isinstance(above, cst.Attribute):
         return _asks_day(above, structure.parents.get(above))
-    asked = [*_asked_of_names(said)] if isinstance(above, (cst.Assign, cst.AnnAssign)) else []
-    return bool(asked) and all(_asks_day(one, call) for one, call in asked)
+    if not isinstance(above, (cst.Assign, cst.AnnAssign)):
+        return False
+    holders = _holders(script, above, edges)
+    said = [told, *(edge.value for edge in edges if edge.value is not None)]
+    uses = [use for one in said for use in _uses(script, one, holders)]
+    return bool(uses) and all(isinstance(x, cst.Attribute) and _asks_day(x, y) for x, y in uses)
 
 
-def _asked_of_names(said: list[cst.BaseExpression]) -> Iterator[tuple[cst.Attribute, cst.CSTNode]]:
-    """``now.strftime(..)``, ``now.year``: attributes of names, with what stands around them."""
-    for outer in said:
-        for one in walk(outer):
-            for child in one.children:
-                if not isinstance(child, cst.Attribute) or not isinstance(child.value, cst.Name):
-                    continue
-                if child.attr.value == "strftime" or child.attr.value in _OF_DAYS:
-                    yield child, one
+def _holders(script: Script, kept: cst.CSTNode, edges: list[FlowEdge]) -> set[Location]:
+    """The slots that hold a time as it was read, also those that it is handed on to."""
+    found = {one for edge in script.flow.edges_at(kept) for one in edge.targets}
+    before = 0
+    while len(found) > before:
+        before = len(found)
+        found |= {
+            target
+            for edge in edges
+            if edge.value is not None and _is_held(script, edge.value, found)
+            for target in edge.targets
+        }
+    return found
+
+
+def _is_held(script: Script, node: cst.CSTNode, holders: set[Location]) -> bool:
+    return isinstance(node, (cst.Name, cst.Attribute)) and not holders.isdisjoint(
+        script.control.locations(node)
+    )
+
+
+def _uses(
+    script: Script, said: cst.BaseExpression, holders: set[Location]
+) -> Iterator[tuple[cst.CSTNode | None, cst.CSTNode | None]]:
+    """What stands around the names that hold a time, as ``now.strftime(..)`` or ``now.year``."""
+    parents = script.structure_of(said).parents
+    for one in walk(said) if not _is_held(script, said, holders) else ():
+        above = parents.get(one)
+        named = isinstance(above, cst.Attribute) and above.attr is one
+        if not named and _is_held(script, one, holders):
+            yield above, parents.get(above) if above is not None else None
 
 
 def _asks_day(asked: cst.Attribute, above: cst.CSTNode | None) -> bool:
