@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -10,11 +11,13 @@ from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.taint.sources import ANY_RANK, LOCAL_RANK, RANK, TOLD
 from ddpify.understanding.texts import is_kept_to_one_node, is_launched
+from ddpify.understanding.values import Const
 
 if TYPE_CHECKING:
     from ddpify.lint.scripts.script import Script
 
 _HERE = ("localhost", "127.0.0.1")
+_PLACES = re.compile(r"tcp://([\w.$<{\[-]+)")
 
 
 def meets_on_one_node(script: Script) -> bool:
@@ -54,9 +57,13 @@ def _meets_here(script: Script) -> bool:
     """``os.environ["MASTER_ADDR"] = "localhost"``, ``tcp://127.0.0.1:...``."""
     groups = script.calls(INIT_GROUP, everywhere=True)
     methods = [argument(call, "init_method", 1) for call in groups]
-    given = [one for one in methods if one is not None]
+    given = [
+        one for one in methods if one is not None and script.value(one.value).constant() != "env://"
+    ]
     if given and len(given) == len(groups):
-        return all(_is_here(script, one.value) for one in given)
+        return all(
+            _is_here(script, one.value) or _is_here_by_option(script, one.value) for one in given
+        )
     return any(
         isinstance(target.target, cst.Subscript)
         and _names_address(target.target)
@@ -66,6 +73,20 @@ def _meets_here(script: Script) -> bool:
         for assign in structure.all(cst.Assign)
         for target in assign.targets
     )
+
+
+def _is_here_by_option(script: Script, method: cst.BaseExpression) -> bool:
+    """``args.dist_url`` of ranks that the script starts, where its default is this machine, and
+    commands say it and no other.
+    """
+    if isinstance(method, cst.FormattedString) and len(method.parts) == 1:
+        (part,) = method.parts
+        method = part.expression if isinstance(part, cst.FormattedStringExpression) else method
+    said = {place for text in script.texts.values() for place in _PLACES.findall(text)}
+    if not script.control.spawned or not said or not said <= {*_HERE}:
+        return False
+    held = [one.value for one in script.value(method).of(Const)]
+    return len(held) == 1 and _is_on_this_machine(held[0])
 
 
 def is_told_by_option(script: Script, group: cst.Call) -> bool:
@@ -117,5 +138,8 @@ def _names_address(node: cst.Subscript) -> bool:
 
 
 def _is_here(script: Script, node: cst.BaseExpression) -> bool:
-    text = script.value(node).constant()
+    return _is_on_this_machine(script.value(node).constant())
+
+
+def _is_on_this_machine(text: object) -> bool:
     return isinstance(text, str) and text.removeprefix("tcp://").partition(":")[0] in _HERE
