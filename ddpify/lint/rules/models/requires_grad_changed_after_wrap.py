@@ -68,13 +68,25 @@ for epoch in range(epochs):
 ```
 
 ## Also fine
-Freezing before the wrap, switching on what nothing has switched off, and switching off and on
-again around a step of another network.
+Freezing before the wrap, freezing where the wrapper may look for unused parameters, switching on
+what nothing has switched off, and switching off and on again around a step of another network.
 ```python
 base = Net().to(device)
 for p in base.l1.parameters():
     p.requires_grad = False
 ddp = DDP(base, device_ids=[local_rank])
+```
+```python
+base = Net().to(device)
+if args.gpu is not None:
+    ddp = DDP(base, device_ids=[local_rank], find_unused_parameters=True)
+else:
+    ddp = DDP(base)
+for p in base.l1.parameters():
+    p.requires_grad = False
+tuned = torch.optim.SGD(ddp.parameters(), lr=0.1)
+for x, y in loader:
+    criterion(ddp(x), y).backward()
 ```
 ```python
 for x, y in loader:
@@ -123,7 +135,7 @@ def check(script: Script) -> Iterator[Finding]:
         if not changes or _switches(script, changes) or _change_nothing(script, changes):
             continue
         node = min(changes, key=lambda one: _direction(one, script) != "False")
-        if _direction(node, script) == "False" and _looks_for_unused(wrap):
+        if _direction(node, script) == "False" and _may_look_for_unused(script, wrap):
             continue  # what is frozen is one of the parameters without a gradient
         if script.owners.get(node) is script.module and is_in_training(script, node):
             yield Finding(
@@ -160,9 +172,14 @@ def _may_freeze(structure: Structure) -> bool:
     )
 
 
-def _looks_for_unused(wrap: Wrap) -> bool:
-    given = wrap.wrapper.arguments.get("find_unused_parameters", UNKNOWN)
-    return given.constant() is True
+def _may_look_for_unused(script: Script, wrap: Wrap) -> bool:
+    """Whether a wrapper, or another one that may be its model's instead, asks for them."""
+    given = [
+        one.wrapper.arguments.get("find_unused_parameters", UNKNOWN)
+        for one in script.wraps
+        if one is wrap or not set(one.held).isdisjoint(wrap.held)
+    ]
+    return any(one.constant() is True for one in given)
 
 
 def _is_optimised(script: Script, wrap: Wrap) -> bool:
