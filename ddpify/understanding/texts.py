@@ -26,6 +26,7 @@ _OLD_PYTHON = re.compile(rf"(?i)\bpython[\s:]*(?:==?|-)?\s*3\.[5-7](?:\.\d+)?{_O
 _OLD_CUDA = re.compile(r"\bcudatoolkit\s*=|\bcudatoolkit\b(?=.*-c pytorch)")
 
 _OLD_LAUNCHER = "torch.distributed.launch"
+_NAMES_OLD_LAUNCHER = re.compile(r"distributed[./]launch\b")
 _USES_ENVIRONMENT = re.compile(r"--use[-_]env\b")
 _ONE_NODE = re.compile(
     r"--nnodes?[=\s]+[\"']?1(?![\d:])|--standalone\b|\bsrun\b.*?\s(?:--nodes[=\s]|-N)\s*1(?![\d-])"
@@ -141,6 +142,15 @@ def is_passed_no_rank(script: Path, texts: Texts) -> bool:
         for launcher, command in _launches([script], texts)
     }
     return passes == {False}
+
+
+def names_another_start(script: Path, texts: Texts) -> bool:
+    """Whether texts say what starts ranks, or this script, and none speaks of the old launcher."""
+    said = (*texts.values(), *texts.said)
+    if any(map(_NAMES_OLD_LAUNCHER.search, said)):
+        return False
+    alone = re.compile(rf"\bpython[\d.]*\s(?:[^\n|;&]*[\s/])?{re.escape(script.stem)}\.py\b")
+    return bool(texts.commands) or any(map(alone.search, said))
 
 
 def is_launched(scripts: Collection[Path], texts: Texts) -> bool:

@@ -70,6 +70,23 @@ def test_the_spelling_of_the_old_launcher(lint_text: Lint, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
+    ("said", "sure"),
+    [
+        ("python tools/train.py --local_rank 0", Confidence.POSSIBLE),
+        ("torchrun --nproc_per_node 4 other.py", Confidence.POSSIBLE),
+        ("python other.py", Confidence.LIKELY),
+        ("python train.py, or torch.distributed.launch", Confidence.LIKELY),
+    ],
+)
+def test_the_old_launcher_is_unlikely_where_texts_say_another_start(
+    said: str, sure: Confidence, lint_text: Lint, tmp_path: Path
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "README.md").write_text(said + "\n")
+    assert _confidence(lint_text) == [sure]
+
+
+@pytest.mark.parametrize(
     ("command", "found"),
     [
         ("python train.py", True),

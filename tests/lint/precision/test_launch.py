@@ -277,3 +277,88 @@ def test_what_is_told_again_overrides_nothing(
     if other == "True":
         text = text.replace("if True:\n    tell", "tell")
     assert {one.code for one in findings(lint_text, text)} == codes
+
+
+METHOD = """
+import argparse
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--dist-url", default="tcp://localhost:4444")
+parser.add_argument("--rank", type=int, default=0)
+parser.add_argument("--nodes", type=int, default=1)
+
+def worker(gpu, gpus, args):
+    args.rank = args.rank * gpus + gpu
+    dist.init_process_group(
+        "nccl", init_method={method}, world_size=gpus * args.nodes, rank=args.rank
+    )
+    model = DDP(torch.nn.Linear(2, 2).cuda(gpu), device_ids=[gpu])
+    if args.rank % gpus == 0:
+        torch.save(model.module.state_dict(), "net.pt")
+
+if __name__ == "__main__":
+    {address}
+    gpus = torch.cuda.device_count()
+    mp.spawn(worker, nprocs=gpus, args=(gpus, parser.parse_args()))
+"""
+HERE = 'import os; os.environ["MASTER_ADDR"] = "127.0.0.1"'
+
+
+@pytest.mark.parametrize(
+    ("method", "address", "command", "found"),
+    [
+        ("args.dist_url", "pass", "python train.py --dist-url tcp://localhost:1", False),
+        ('f"{args.dist_url}"', "pass", "python train.py --dist-url tcp://127.0.0.1:1", False),
+        ("args.dist_url", "pass", "python train.py --dist-url tcp://$HEAD:1", True),
+        ("args.dist_url", "pass", "python train.py", True),
+        ('"env://"', HERE, "python train.py", False),
+        ('"env://"', "pass", "python train.py", True),
+    ],
+)
+def test_where_ranks_meet_says_how_many_nodes_there_are(
+    method: str, address: str, command: str, found: bool, lint_text: Lint, tmp_path: Path
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "run.sh").write_text(command + "\n")
+    codes = {one.code for one in lint_text(METHOD.format(method=method, address=address))}
+    assert ("DDP502" in codes) is found
+
+
+NAMED = """
+import datetime
+import os
+import time
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+{above}
+
+def worker(rank, folder):
+    dist.init_process_group("nccl", init_method="tcp://127.0.0.1:1", rank=rank, world_size=2)
+    os.makedirs({path}, exist_ok=True)
+    torch.save(1, os.path.join({path}, "net.pt"))
+
+if __name__ == "__main__":
+    now = time.strftime("%H%M%S")
+    mp.spawn(worker, nprocs=2, args=("runs/" + now,))
+"""
+
+
+@pytest.mark.parametrize(
+    ("above", "path", "code"),
+    [
+        ("", "folder", "DDP501"),
+        ("", "f\"runs/{time.strftime('%H%M%S')}\"", "DDP507"),
+        ('stamp = time.strftime("%H%M%S")', "stamp", "DDP507"),
+    ],
+)
+def test_what_ranks_are_given_is_the_same_for_all(
+    above: str, path: str, code: str, lint_text: Lint
+) -> None:
+    found = {one.code for one in lint_text(NAMED.format(above=above, path=path))}
+    assert found & {"DDP501", "DDP507"} == {code}

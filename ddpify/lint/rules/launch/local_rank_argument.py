@@ -9,8 +9,9 @@ as far as its files say.
 Since PyTorch 2.0 torch.distributed.launch passes `--local-rank`, which the parser then refuses;
 torchrun passes nothing, and every rank takes the default.
 
-Where a README, requirements or an environment ask for an older PyTorch, or where torchrun or the
-old launcher with `--use_env` starts the script, the first is reported with `--strict` alone.
+Where a README, requirements or an environment ask for an older PyTorch, where torchrun or the
+old launcher with `--use_env` starts the script, or where commands start it, or any other, without
+that launcher, the first is reported with `--strict` alone.
 
 ## Example
 ```python
@@ -84,7 +85,12 @@ from ddpify.lint.scripts.repairs import add_argument, import_of
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.versions import depends_on_version
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.texts import is_for_old_torch, is_launched, is_passed_no_rank
+from ddpify.understanding.texts import (
+    is_for_old_torch,
+    is_launched,
+    is_passed_no_rank,
+    names_another_start,
+)
 
 _SPELLINGS = ("--local_rank", "--local-rank")
 
@@ -173,7 +179,9 @@ def _certainty(script: Script, is_read: bool) -> Confidence:
     """
     if not is_read or script.control.spawned:
         return Confidence.POSSIBLE
-    if is_passed_no_rank(script.module.path, script.texts):
+    path, texts = script.module.path, script.texts
+    in_code = any("distributed.launch" in file.source.text for file in script.project.files)
+    if is_passed_no_rank(path, texts) or (not in_code and names_another_start(path, texts)):
         return Confidence.POSSIBLE
     if script.requires_torch(2, 0):
         launched = is_launched([script.module.path], script.texts)
