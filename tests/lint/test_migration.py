@@ -124,6 +124,7 @@ SCRIPTS = {"spawned": SPAWNED, "by hand": BY_HAND, "launched": LAUNCHED, "apex":
 def _fixed(script: str, folder: Path) -> Path:
     path = folder / "train.py"
     path.write_text(script)
+    (folder / ".git").mkdir(exist_ok=True)  # what lies above it is of no project
     run([path], Options(fix=True, unsafe_fixes=True, no_cache=True, quiet=True))
     return path
 

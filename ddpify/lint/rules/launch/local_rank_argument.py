@@ -113,20 +113,29 @@ def check(script: Script) -> Iterator[Finding]:
             script.control, call
         ):
             continue
-        is_read = _is_read(script)
-        may_get_it = is_read or not script.control.spawned
-        refuses = "--local-rank" not in known and may_get_it and _refuses_others(script, call)
-        if refuses:
-            yield _spelling(script, known["--local_rank"], _certainty(script, is_read))
-        if is_read and not _reads_the_environment(script):
-            # Where the old launcher is refused, that is what stops the script first. Where it is
-            # not, the script runs with that one.
-            yield Finding(
-                call,
-                "torchrun does not pass this option: every rank takes the default",
-                _default(script, call),
-                confidence=Confidence.POSSIBLE if refuses else _torchrun(script),
-            )
+        yield from _of_option(script, call, known)
+
+
+def _of_option(
+    script: Script, call: cst.Call, known: dict[str | bytes, cst.SimpleString]
+) -> Iterator[Finding]:
+    """What one launcher does not get over, and what another one leaves out."""
+    is_read = _is_read(script)
+    may_get_it = is_read or not script.control.spawned
+    refuses = "--local-rank" not in known and may_get_it and _refuses_others(script, call)
+    sure = _certainty(script, is_read) if refuses else Confidence.POSSIBLE
+    if refuses:
+        yield _spelling(script, known["--local_rank"], sure)
+    if is_read and not _reads_the_environment(script):
+        # Where the old launcher is refused, that is what stops the script first. Where it is
+        # not, the script runs with that one.
+        stopped = sure > Confidence.POSSIBLE or bool(script.control.spawned)
+        yield Finding(
+            call,
+            "torchrun does not pass this option: every rank takes the default",
+            _default(script, call),
+            confidence=Confidence.POSSIBLE if stopped else _torchrun(script),
+        )
 
 
 def _torchrun(script: Script) -> Confidence:
