@@ -12,7 +12,7 @@ from ddpify.lint.scripts.ways import Ways
 from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.structure import Guard
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import Function
+from ddpify.understanding.values import Bound, Function
 
 # What starts the processes of a script; a name that ends with a dot is a prefix.
 _STARTING = ("torch.multiprocessing.", "multiprocessing.", "torch.distributed.launcher.")
@@ -34,9 +34,9 @@ class Started(Ways):
         found: set[cst.CSTNode] = set()
         for call in self._starting:
             for one in call.args:
-                found |= {
-                    a.node for a in self.script.value(one.value).atoms if isinstance(a, Function)
-                }
+                held = self.script.value(one.value)
+                found |= {a.node for a in held.of(Function)}
+                found |= {a.function.node for a in held.of(Bound)}
         return found
 
     def runs_before_spawning(self, node: cst.CSTNode) -> bool:

@@ -11,8 +11,8 @@ from ddpify.understanding.facts import Facts
 from ddpify.understanding.libraries.distributed import PROCESSES
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.taint.locations import Location
-from ddpify.understanding.taint.scopes import parameters
-from ddpify.understanding.values import Function, value
+from ddpify.understanding.taint.scopes import FunctionNode, parameters
+from ddpify.understanding.values import Bound, Function, value
 
 
 def spawned_ranks(
@@ -49,20 +49,30 @@ def spawned_arguments(
     function, passed = given.get("fn" if spawns else "target"), given.get("args")
     if function is None or not isinstance(passed, (cst.Tuple, cst.List)):
         return
-    for one in facts.values.get(function, value()).of(Function):
-        named = parameters(one.node)[1 if spawns else 0 :]
-        for parameter, element in zip(named, passed.elements, strict=False):
-            yield ("name", one.node, parameter.name.value), element.value
+    for one, named in _started(facts, function):
+        told = named[1 if spawns else 0 :]
+        for parameter, element in zip(told, passed.elements, strict=False):
+            yield ("name", one, parameter.name.value), element.value
 
 
 def _parameters(
     facts: Facts, function: cst.BaseExpression, places: list[int]
 ) -> Iterator[Location]:
-    for one in facts.values.get(function, value()).of(Function):
-        named = parameters(one.node)
+    for one, named in _started(facts, function):
         for place in places:
             if place < len(named):
-                yield ("name", one.node, named[place].name.value)
+                yield ("name", one, named[place].name.value)
+
+
+def _started(
+    facts: Facts, function: cst.BaseExpression
+) -> Iterator[tuple[FunctionNode, list[cst.Param]]]:
+    """The functions that a process starts with, each with the parameters that it is told."""
+    held = facts.values.get(function, value())
+    for one in held.of(Function):
+        yield one.node, parameters(one.node)
+    for bound in held.of(Bound):
+        yield bound.function.node, parameters(bound.function.node)[1:]
 
 
 def _numbers(structure: Structure, node: cst.CSTNode) -> Iterator[str]:
