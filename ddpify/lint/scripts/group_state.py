@@ -9,9 +9,10 @@ import libcst as cst
 from ddpify.lint.scripts.control import Control
 from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import is_main_guard
+from ddpify.understanding.syntax import code_of, is_main_guard
 from ddpify.understanding.taint.call_graph import called, initialisers
 
+_END = "torch.distributed.destroy_process_group"
 _LEAVING = (cst.If, cst.Try, cst.TryStar, cst.For, cst.While, cst.Match, cst.FunctionDef,
             cst.ClassDef, cst.Lambda)  # fmt: skip
 
@@ -28,6 +29,32 @@ def is_joined(
     callers = control.callers(function)
     inner = seen | {function}
     return bool(callers) and all(is_joined(control, site.node, inner) for site in callers)
+
+
+def has_left(control: Control, node: cst.CSTNode) -> bool:
+    """Whether some ranks alone have surely ended their group before a node: what they do then is
+    done without the others.
+    """
+    return any(
+        isinstance(one, cst.SimpleStatementLine)
+        and bool(control.rank_guards(one))
+        and _ends(control, one)
+        for one in _before(control, node)
+    )
+
+
+def _ends(control: Control, statement: cst.SimpleStatementLine) -> bool:
+    """Whether a statement destroys the group, where there is one."""
+    here = {one.statement for one in control.guards(statement)}
+    return any(
+        isinstance(one, cst.Call)
+        and _END in control.script.names(one.func)
+        and all(
+            guard.statement in here or "is_initialized" in code_of(guard.test)
+            for guard in control.guards(one)
+        )
+        for one in control.script.reached(statement)
+    )
 
 
 def _before(control: Control, node: cst.CSTNode) -> Iterator[cst.CSTNode]:

@@ -211,3 +211,34 @@ for i in range(4):
     )
     assert not lint_text(text.replace("{test}", "not own"), select=("DDP401",))
     assert lint_text(text.replace("{test}", "rank > 2"), select=("DDP401",))
+
+
+LEFT = """
+def leave():
+    if {asked}:
+        dist.destroy_process_group()
+
+def probe():
+    dist.all_reduce(torch.zeros(1))
+
+{before}
+if rank == 0:
+    {first}
+    probe()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "first", "asked", "found"),
+    [
+        ("pass", "leave()", "dist.is_initialized()", False),
+        ("pass", "print(1)", "dist.is_initialized()", True),
+        ("pass", "leave()", "epochs > 20", True),
+        ("leave(); dist.init_process_group('nccl')", "print(1)", "dist.is_initialized()", True),
+    ],
+)
+def test_what_a_rank_does_after_it_has_left_the_group(
+    before: str, first: str, asked: str, found: bool, lint_text: Lint
+) -> None:
+    text = LEFT.format(before=before, first=first, asked=asked)
+    assert ("DDP401" in {one.code for one in findings(lint_text, text)}) is found

@@ -99,6 +99,18 @@ if rank == 0:
     writer.generate(prompt)
 ```
 
+A group of its own, after rank 0 has left that of all ranks.
+```python
+def leave():
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+if rank == 0:
+    leave()
+    dist.init_process_group("gloo", init_method="file:///tmp/alone", rank=0, world_size=1)
+    dist.all_reduce(torch.zeros(1))
+```
+
 ## When not to follow it
 Where the condition is membership of the group that is given.
 
@@ -115,6 +127,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.collective_calls import reached_collective
+from ddpify.lint.scripts.group_state import has_left
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.set_by_rank import object_guards
 from ddpify.understanding.libraries.distributed import has_group
@@ -133,6 +146,8 @@ def check(script: Script) -> Iterator[Finding]:
         own = script.control.rank_guards(call, in_turn=True)  # no rank takes part for the others
         guards = [*own, *object_guards(script.control, call)]
         if not guards or has_group(call, script.names(call.func)):
+            continue
+        if not script.strict and has_left(script.control, call):
             continue
         name = reached_collective(script, call)
         if name is None or any(_is_answered(script, guard, call, name) for guard in guards):
