@@ -61,9 +61,17 @@ class Texts(dict[Path, str]):
         """The launchers in their commands, each with the whole command."""
         return [
             (launcher, command)
-            for text in (*self.values(), *self.said)
-            for command in re.sub(r"\\\r?\n", " ", text).splitlines()
+            for command in self.lines
             for launcher in _LAUNCHERS.findall(command)
+        ]
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines of all of them; what a backslash continues is one."""
+        return [
+            line
+            for text in (*self.values(), *self.said)
+            for line in re.sub(r"\\\r?\n", " ", text).splitlines()
         ]
 
 
@@ -146,11 +154,15 @@ def is_passed_no_rank(script: Path, texts: Texts) -> bool:
 
 def names_another_start(script: Path, texts: Texts) -> bool:
     """Whether texts say what starts ranks, or this script, and none speaks of the old launcher."""
-    said = (*texts.values(), *texts.said)
-    if any(map(_NAMES_OLD_LAUNCHER.search, said)):
+    if any(map(_NAMES_OLD_LAUNCHER.search, (*texts.values(), *texts.said))):
         return False
-    alone = re.compile(rf"\bpython[\d.]*\s(?:[^\n|;&]*[\s/])?{re.escape(script.stem)}\.py\b")
-    return bool(texts.commands) or any(map(alone.search, said))
+    return bool(texts.commands or starts_of(script, texts))
+
+
+def starts_of(script: Path, texts: Texts) -> list[str]:
+    """The commands that start this script, by a launcher or as one process."""
+    start = rf"\b(?:python[\d.]*|torchrun)\s(?:[^|;&]*[\s/])?{re.escape(script.stem)}\.py\b"
+    return [line for line in texts.lines if re.search(start, line)]
 
 
 def is_launched(scripts: Collection[Path], texts: Texts) -> bool:

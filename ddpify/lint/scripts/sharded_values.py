@@ -10,6 +10,7 @@ from typing import Any
 import libcst as cst
 
 from ddpify.lint.scripts.hand_batches import own_calls, own_loops
+from ddpify.lint.scripts.left_out import is_left_out
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED, MAY_ASK, OTHER, SINGLE
 from ddpify.lint.scripts.told import is_told_otherwise
 from ddpify.lint.scripts.understood import Understood
@@ -214,6 +215,8 @@ class Reading(Understood):
         """Whether a condition that asks nothing about the launch decides if there is a sampler."""
         held = loader.arguments.get("sampler", UNKNOWN).atoms
         made = [one for one in held if isinstance(one, Instance) and isinstance(one.site, cst.Call)]
+        if any(self._is_never_asked_for(one) for one in made if splits(one)):
+            return True
         if not any(isinstance(one, Const) and one.value is None for one in held):
             return False
         outside = {one.statement for one in self.structure_of(loader.site).guards(loader.site)}
@@ -224,6 +227,22 @@ class Reading(Understood):
             if guard.statement not in outside
         ]
         return bool(tests) and not any(map(self._may_ask, tests))
+
+    def _is_never_asked_for(self, sampler: Instance) -> bool:
+        """Whether a sampler is made where an option asks for it that no command gives, and that
+        does not ask for wrappers as well.
+        """
+        guards = self.structure_of(sampler.site).guards(sampler.site)
+        asked = [one.test for one in guards if one.positive and is_left_out(self, one.test)]
+        places = [wrap.site.node for wrap in self.wraps] if asked else []
+        wrapping = {
+            one.attr.value
+            for place in places
+            for guard in self.structure_of(place).guards(place)
+            for one in walk(guard.test)
+            if isinstance(one, cst.Attribute)
+        }
+        return any(isinstance(x, cst.Attribute) and x.attr.value not in wrapping for x in asked)
 
     def _may_ask(self, test: cst.BaseExpression) -> bool:
         """Whether a test, or what its names are set to, has a word about the launch."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.lint.conftest import Lint
@@ -395,3 +397,40 @@ if rank == 0:
 """
     )
     assert [one.code for one in lint_text(text, select=("DDP405",))] == ["DDP405"] * found
+
+
+BY_OPTION = """
+parser = argparse.ArgumentParser()
+parser.add_argument("--dist_eval", action="store_true", default=False)
+args = parser.parse_args()
+if args.dist_eval:
+    places = DistributedSampler(dataset, shuffle=False){more}
+else:
+    places = torch.utils.data.SequentialSampler(dataset)
+right = 0
+for x, y in DataLoader(dataset, 8, sampler=places):
+    right += (model(x).argmax(1) == y).sum().item()
+if rank == 0:
+    print("right", right)
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "found"),
+    [
+        ("torchrun --nproc-per-node 4 train.py", "", False),
+        ("python tools/train.py --epochs 3 \\\n    --lr 0.1", "", False),
+        ("python train.py \\\n    --dist-eval", "", True),
+        ("python train.py $OPTIONS", "", True),
+        ("python other.py", "", True),
+        ("python train.py", "\n    other = DDP(Net().to(device))", True),
+    ],
+)
+def test_a_split_that_no_command_asks_for(
+    command: str, more: str, found: bool, lint_text: Lint, tmp_path: Path
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "README.md").write_text(command + "\n")
+    text = SETUPS["distributed"] + BY_OPTION.replace("{more}", more)
+    assert bool(lint_text(text, select=("DDP405",))) is found
+    assert lint_text(text, select=("DDP405",), strict=True)
