@@ -135,9 +135,43 @@ class _SetByRank:
             guards = self.control.rank_guards(edge.node)
             return not any(self._is_called_otherwise(edge, one) for one in guards)
         return any(
-            one.location is not None and self._is_agreed_on(one.location, edge.node)
+            self._is_agreed_on(one.location, edge.node) or self._is_set_anew(one.location, edge)
             for one in edge.source
+            if one.location is not None
         )
+
+    def _is_set_anew(self, location: Location, use: FlowEdge) -> bool:
+        """``number = sent.item()`` after ``broadcast(sent, 0)``: whether a name has been set to
+        what all have agreed on since some ranks made it another thing.
+        """
+        order = self.control.script.structure_of(use.node).order
+        here = self._set_before(location, use.node) if location[0] == "name" else []
+        some = [edge for edge in here if self._is_of_some(edge)]
+        last = max((order[edge.node] for edge in some), default=0)
+        left = [self._asked(edge) for edge in some]
+        return bool(some) and any(
+            order[edge.node] > last
+            and all(self._asked(edge) <= one for one in left)
+            and any(
+                x.location is not None and self._is_agreed_on(x.location, edge.node)
+                for x in edge.source
+            )
+            for edge in here
+        )
+
+    def _set_before(self, location: Location, use: cst.CSTNode) -> list[FlowEdge]:
+        """What sets a name above its use, in the same function."""
+        structure = self.control.script.structure_of(use)
+        order, function = structure.order, structure.function(use)
+        return [
+            edge
+            for edge in self.flow.edges_into({location})
+            if order.get(edge.node, order[use]) < order[use]
+            and structure.function(edge.node) is function
+        ]
+
+    def _asked(self, edge: FlowEdge) -> set[cst.CSTNode]:
+        return {one.statement for one in self.control.guards(edge.node)}
 
     def _is_agreed_on(self, location: Location, use: cst.CSTNode) -> bool:
         """Whether a collective gets a value above its use: ``broadcast(stop, 0)``."""

@@ -242,3 +242,36 @@ def test_what_a_rank_does_after_it_has_left_the_group(
 ) -> None:
     text = LEFT.format(before=before, first=first, asked=asked)
     assert ("DDP401" in {one.code for one in findings(lint_text, text)}) is found
+
+
+AGREED = """
+state = {"rows": None}
+for step in range(epochs):
+    if state.get("rows") is not None:
+        dist.all_reduce(torch.zeros(1))
+    if rank == 0:
+        chosen = random.randint(0, 3)
+    else:
+        chosen = 0
+    sent = torch.tensor(chosen)
+    {sending}
+    {taking}
+    width = [1, 2, 3, 4][chosen]
+    state["rows"] = torch.zeros(width) if {test} else None
+"""
+
+
+@pytest.mark.parametrize(
+    ("sending", "taking", "test", "found"),
+    [
+        ("dist.broadcast(sent, 0)", "chosen = sent.item()", "width", False),
+        ("sent += 1", "chosen = sent.item()", "width", True),
+        ("dist.broadcast(sent, 0)", "pass", "width", True),
+        ("dist.broadcast(sent, 0)", "if step > 3: chosen = sent.item()", "width", True),
+    ],
+)
+def test_what_is_made_of_a_number_that_all_have_agreed_on(
+    sending: str, taking: str, test: str, found: bool, lint_text: Lint
+) -> None:
+    text = AGREED.replace("{sending}", sending).replace("{taking}", taking).replace("{test}", test)
+    assert ("DDP401" in {one.code for one in findings(lint_text, text)}) is found
