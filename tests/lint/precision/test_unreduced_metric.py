@@ -434,3 +434,35 @@ def test_a_split_that_no_command_asks_for(
     text = SETUPS["distributed"] + BY_OPTION.replace("{more}", more)
     assert bool(lint_text(text, select=("DDP405",))) is found
     assert lint_text(text, select=("DDP405",), strict=True)
+
+
+HELPED = """
+import sys
+def show(step, text=None):
+    said = []
+    said.append("step %d" % step)
+    if text:
+        said.append(" | " + text)
+    {more}
+    text = "".join(said)
+    sys.stdout.write(text)
+
+right = 0
+for step, (x, y) in enumerate(loader):
+    right += (model(x).argmax(1) == y).sum().item()
+    if rank == 0:
+        show(step, "right %d" % right)
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "lines"),
+    [("pass", ["show"]), ("said.append('%d' % right)", ["sys", "show"])],
+)
+def test_a_helper_says_what_it_is_told_where_it_is_called(
+    more: str, lines: list[str], lint_text: Lint
+) -> None:
+    text = SETUPS["distributed"] + HELPED.replace("{more}", more)
+    code = text.splitlines()
+    found = lint_text(text, select=("DDP405",))
+    assert [code[one.span.line - 1].split(".")[0].split("(")[0].strip() for one in found] == lines

@@ -144,6 +144,8 @@ from ddpify.lint.scripts.targets import targets
 from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.lint.scripts.unsharded_totals import sees_all_data
 from ddpify.lint.scripts.ways_out import decides
+from ddpify.understanding.structure import walk
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.reaching_definitions import reaching_definition
 from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.taint.sources import ANY_RANK, LOCAL, TOTAL
@@ -244,10 +246,34 @@ def _sees_all_data(script: Script, call: cst.Call) -> bool:
 def _is_told_to_helper(script: Script, node: cst.BaseExpression) -> bool:
     """Whether a helper shows what it is given: it is said where the helper is called."""
     function = script.structure.function(node)
-    if not isinstance(node, cst.Name) or not isinstance(function, cst.FunctionDef):
-        return False
+    return (
+        isinstance(function, cst.FunctionDef)
+        and bool(script.control.callers(function))
+        and _is_given(script, node, function, frozenset())
+    )
+
+
+def _is_given(
+    script: Script, node: cst.BaseExpression, function: cst.FunctionDef, seen: frozenset[Location]
+) -> bool:
+    """Whether a total comes into a function by its parameters alone."""
+    names = [x for x in walk(node) if isinstance(x, cst.Name) and TOTAL in script.labels(x)]
     given = {one.name.value for one in parameters(function)}
-    return node.value in given and bool(script.control.callers(function))
+    for name in names:
+        locations = set(script.control.locations(name)) - seen
+        made = [
+            edge.value
+            for edge in script.flow.edges_into(locations)
+            if edge.value is not None
+            and script.structure_of(edge.node).function(edge.node) is function
+            and TOTAL in script.labels(edge.value)
+        ]
+        inner = seen | locations
+        if not all(_is_given(script, one, function, inner) for one in made):
+            return False
+        if locations and not made and name.value not in given:
+            return False
+    return bool(names)
 
 
 def _is_path(script: Script, node: cst.BaseExpression) -> bool:
