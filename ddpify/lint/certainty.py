@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence
-from ddpify.lint.proof import distributing_places, is_proved
+from ddpify.lint.proof import ANYWHERE, distributing_places, is_proved
 from ddpify.lint.scripts.before_group import ends_before_group
+from ddpify.lint.scripts.left_out import is_for_one_process
 from ddpify.lint.scripts.number_of_ranks import starts_one_rank_a_node
 from ddpify.lint.scripts.options import asks_unknown
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED
@@ -61,6 +62,8 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
     known, node = min(rule.confidence, finding.confidence), finding.node
     if script.kind != DISTRIBUTED or script.has_runtime:
         return known
+    if rule.group not in ANYWHERE and is_for_one_process(script.control, node):
+        return Confidence.POSSIBLE
     if rule.name in _OF_THE_GROUP and (
         joins_no_group(script.control, node) or ends_before_group(script.control, node)
     ):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ddpify.lint.scripts.script import Script
 
 # Names that are wrong wherever they stand.
-_ANYWHERE = frozenset({"deprecated"})
+ANYWHERE = frozenset({"deprecated"})
 # With one node, the rank of a node is the global one.
 _ACROSS_NODES = frozenset(
     "global-rank-as-device sampler-rank-not-global local-rank-guarded-write"
@@ -37,7 +37,7 @@ Branches = frozenset[tuple[str, bool]]
 
 def is_proved(script: Script, rule: Rule, node: cst.CSTNode) -> bool:
     """Whether all is in sight that lets a rule's finding hold in runs on several processes."""
-    if rule.group in _ANYWHERE:
+    if rule.group in ANYWHERE:
         return True
     if rule.name in _ACROSS_NODES and not _has_several_nodes(script):
         return False

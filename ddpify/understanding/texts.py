@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 _NAMES = re.compile(
@@ -163,6 +164,20 @@ def starts_of(script: Path, texts: Texts) -> list[str]:
     """The commands that start this script, by a launcher or as one process."""
     start = rf"\b(?:python[\d.]*|torchrun)\s(?:[^|;&]*[\s/])?{re.escape(script.stem)}\.py\b"
     return [line for line in texts.lines if re.search(start, line)]
+
+
+def launches_of(script: Path, texts: Texts) -> list[str]:
+    """The commands that start this script with a launcher."""
+    return [command for _, command in _launches([script], texts)]
+
+
+def gives_more(command: str) -> bool:
+    """Whether a variable stands for options: ``train.py $OPTIONS``, but not ``--lr $LR``."""
+    words = command.split()
+    return any(
+        word.strip("\"'").startswith("$") and not before.startswith("-")
+        for before, word in pairwise(words)
+    )
 
 
 def is_launched(scripts: Collection[Path], texts: Texts) -> bool:

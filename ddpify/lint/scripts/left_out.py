@@ -1,35 +1,74 @@
-"""Options that are off unless they are given, and that the commands of a project do not give."""
+"""Options that are off unless they are given, and that commands of a project do not give."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from ddpify.understanding.syntax import argument, code_of
-from ddpify.understanding.texts import starts_of
+from ddpify.understanding.texts import gives_more, launches_of, starts_of
 
 if TYPE_CHECKING:
+    from ddpify.lint.scripts.control import Control
     from ddpify.lint.scripts.understood import Understood
+
+_NOTHING = ("None", "False", "''", '""')
 
 
 def is_left_out(script: Understood, test: cst.BaseExpression) -> bool:
     """``args.dist_eval``, where commands start the script and none has ``--dist_eval``."""
+    starts = starts_of(script.project.entry.path, script.texts)
+    return bool(starts) and _is_off(script, test, starts)
+
+
+def is_for_one_process(
+    control: Control, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
+) -> bool:
+    """Whether each way to a node leads through an option that commands of one process give, and
+    none that starts the script with a launcher.
+    """
+    script = control.script
+    path, texts = script.project.entry.path, script.texts
+    launched = launches_of(path, texts)
+    alone = [one for one in starts_of(path, texts) if one not in launched]
+    if not launched or not alone:
+        return False
+    asked = [one.test for one in control.guards(node) if one.positive]
+    if any(_is_off(script, x, launched) and not _is_off(script, x, alone) for x in asked):
+        return True
+    function = script.structure_of(node).function(node)
+    if function is None or function in seen:
+        return False
+    callers = control.callers(function)
+    inner = seen | {function}
+    return bool(callers) and all(is_for_one_process(control, one.node, inner) for one in callers)
+
+
+def _is_off(script: Understood, test: cst.BaseExpression, commands: Collection[str]) -> bool:
+    """Whether a test does not hold with what any of these commands gives."""
+    if isinstance(test, cst.BooleanOperation):
+        sides = (_is_off(script, one, commands) for one in (test.left, test.right))
+        return any(sides) if isinstance(test.operator, cst.And) else all(sides)
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        asked = test.comparisons[0]
+        if isinstance(asked.operator, cst.IsNot) and code_of(asked.comparator) == "None":
+            return _is_off(script, test.left, commands)
     if not isinstance(test, cst.Attribute) or not any(
         one.type == "argparse.Namespace" for one in script.instances(test.value)
     ):
         return False
     option = f"--{test.attr.value}"
     spellings = {option, option[:2] + option[2:].replace("_", "-")}
-    if not _is_switch(script, spellings):
-        return False
-    starts = starts_of(script.project.entry.path, script.texts)
-    given = (*spellings, "$")  # options may stand in a variable
-    return bool(starts) and not any(one in line for line in starts for one in given)
+    return _starts_off(script, spellings) and not any(
+        gives_more(line) or not spellings.isdisjoint(line.replace("=", " ").split())
+        for line in commands
+    )
 
 
-def _is_switch(script: Understood, spellings: set[str]) -> bool:
-    """Whether it is declared with ``action="store_true"``, and off by default."""
+def _starts_off(script: Understood, spellings: set[str]) -> bool:
+    """Whether an option is a switch that is off, or has no value, unless it is given."""
     declared = [
         call
         for call in script.method_calls("add_argument", everywhere=True)
@@ -39,10 +78,12 @@ def _is_switch(script: Understood, spellings: set[str]) -> bool:
             if one.keyword is None
         )
     ]
-    return bool(declared) and all(map(_starts_off, declared))
+    return bool(declared) and all(map(_is_nothing, declared))
 
 
-def _starts_off(call: cst.Call) -> bool:
+def _is_nothing(call: cst.Call) -> bool:
     action, default = argument(call, "action"), argument(call, "default")
-    switches_on = action is not None and code_of(action.value).strip("\"'") == "store_true"
-    return switches_on and (default is None or code_of(default.value) == "False")
+    kind = code_of(action.value).strip("\"'") if action is not None else "store"
+    return kind in ("store", "store_true") and (
+        default is None or code_of(default.value) in _NOTHING
+    )
