@@ -66,9 +66,27 @@ def uses_everything(script: Script, model: Instance, depth: int = 8) -> bool:
     if forward is None or not is_plain(model.type) or _gives_several(script, forward):
         return False
     used = _used_always(script, model.type, forward)
-    return all(
+    return not _calls_unseen(script, model, forward) and all(
         name in used and all(uses_everything(script, one, depth - 1) for one in inner)
         for name, inner in _assigned(script, model).items()
+    )
+
+
+def _is_seen(held: object) -> bool:
+    """Whether a part is one of the project's or of PyTorch's."""
+    return not isinstance(held, Instance) or not (
+        isinstance(held.type, str) and not held.type.startswith("torch.")
+    )
+
+
+def _calls_unseen(script: Script, model: Instance, forward: cst.FunctionDef) -> bool:
+    """Whether a forward calls a part of its model that is not seen: its layers are its own."""
+    unseen = {name for name, held in model.attributes.items() if not any(map(_is_seen, held.atoms))}
+    return any(
+        isinstance(one, cst.Call)
+        and isinstance(one.func, cst.Attribute)
+        and one.func.attr.value in unseen
+        for one in script.reached(forward)
     )
 
 

@@ -62,6 +62,18 @@ class Twins(nn.Module):
 model = DDP(Twins().to(device), find_unused_parameters=True)
 ```
 ```python
+from somewhere import build
+class Built(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = build(), nn.Linear(10, 2)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+model = DDP(Built().to(device), find_unused_parameters=True)
+```
+```python
 class Optional(nn.Module):
     def __init__(self, norm=False):
         super().__init__()
