@@ -20,10 +20,13 @@ from ddpify.understanding.libraries.distributed import (
 )
 from ddpify.understanding.libraries.object_kinds import BARS
 from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.syntax import dotted
 from ddpify.understanding.taint import sources
 from ddpify.understanding.taint.call_graph import called, fields, initialisers, passed
+from ddpify.understanding.taint.copies import is_copy
 from ddpify.understanding.taint.dependencies import Dependencies, Dependency, constant_key
 from ddpify.understanding.taint.locations import Location
+from ddpify.understanding.taint.reaching_definitions import reaching_definition
 from ddpify.understanding.taint.spawning import spawned_arguments, spawned_ranks
 from ddpify.understanding.taint.taken_apart import elements
 from ddpify.understanding.values import (
@@ -299,7 +302,7 @@ class Collector:
                 given = self.dependencies.locations_of(argument.value, self.module)
                 for location in given | self._named(argument.value):
                     self.sanitized.setdefault(location, []).append(node)
-        if names & IN_PLACE and node.args:
+        if names & IN_PLACE and node.args and not self._is_copied(node.args[0].value):
             self.in_place |= self.dependencies.locations_of(node.args[0].value, self.module)
         if INIT_GROUP in names:
             for one in node.args:
@@ -318,6 +321,20 @@ class Collector:
         for parameter, passed_on in spawned_arguments(self.facts, node, names):
             if parameter not in ranks:
                 self.edge([parameter], passed_on, node)
+
+    def _is_copied(self, given: cst.BaseExpression) -> bool:
+        """Whether a name has got memory of its own: ``x = x.clone()``, before ``all_reduce(x)``."""
+        if not isinstance(given, cst.Name):
+            return False
+        around = self.structure.function(given)
+        made: dict[cst.CSTNode, cst.BaseExpression] = {
+            one: one.value
+            for one in self.structure.all(cst.Assign)
+            if self.structure.function(one) is around
+            and any(dotted(target.target) == given.value for target in one.targets)
+        }
+        last = reaching_definition(self.structure, given, [*made])
+        return last is not None and is_copy(made[last])
 
     def _tell_gpu(self, node: cst.Call) -> None:
         """``device_ids=[x]`` of a wrapper: each rank has one of its own."""
