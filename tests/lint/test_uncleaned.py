@@ -39,3 +39,116 @@ def test_before_and_after_a_reduction(
 ) -> None:
     text = SETUPS["distributed"] + SCRIPT.format(before=before, after=after)
     assert ("DDP402" in [one.code for one in lint_text(text)]) is found
+
+
+HELPER = """
+def mean_over_ranks(value):
+    if world_size < 2:
+        return value
+    {copied}
+    dist.all_reduce(value)
+    return value / world_size
+
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = criterion(model(x.to(device)), y.to(device))
+        mean = mean_over_ranks(loss)
+        if {asked}.item() > 10:
+            continue
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("copied", "asked", "found"),
+    [
+        ("value = value.detach().clone()", "loss", True),
+        ("value = torch.tensor(value).to(device)", "loss", True),
+        ("value = value * 1.0", "loss", True),
+        ("value = value.detach()", "loss", False),  # of the same memory
+        ("value = value.detach().clone()", "mean", False),
+        ("pass", "loss", False),
+    ],
+)
+def test_a_helper_that_reduces_a_copy(
+    lint_text: Lint, copied: str, asked: str, found: bool
+) -> None:
+    text = SETUPS["distributed"] + HELPER.format(copied=copied, asked=asked)
+    assert ("DDP402" in [one.code for one in lint_text(text)]) is found
+
+
+LOGGERS = """
+from collections import defaultdict
+
+class Meter:
+    def __init__(self):
+        self.total, self.count = 0.0, 0
+
+    def update(self, value):
+        self.total += value
+        self.count += 1
+
+    def synchronize(self):
+        both = torch.tensor([self.total, self.count], device=device)
+        dist.all_reduce(both)
+        self.total, self.count = both.tolist()
+
+    @property
+    def average(self):
+        return self.total / self.count
+
+class Logger:
+    def __init__(self):
+        self.meters = defaultdict(Meter)
+
+    def update(self, **values):
+        for name, value in values.items():
+            self.meters[name].update(value)
+
+    def synchronize(self):
+        for meter in self.meters.values():
+            meter.synchronize()
+
+    def averages(self):
+        return {{name: meter.average for name, meter in self.meters.items()}}
+
+def train():
+    logger = Logger()
+    for x, y in loader:
+        loss = criterion(model(x.to(device)), y.to(device))
+        loss.backward()
+        optimizer.step()
+        logger.update(loss=loss.item())
+    logger.synchronize()
+    return logger.averages()
+
+def evaluate():
+    logger = Logger()
+    for x, y in loader:
+        logger.update(loss=criterion(model(x.to(device)), y.to(device)).item())
+    {reduced}
+    return logger.averages()
+
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    trained, evaluated = train(), evaluate()
+    if {asked}["loss"] < 0.1:
+        break
+"""
+
+
+@pytest.mark.parametrize(
+    ("reduced", "asked", "found"),
+    [
+        ("pass", "evaluated", True),
+        ("pass", "trained", False),
+        ("logger.synchronize()", "evaluated", False),
+    ],
+)
+def test_a_logger_beside_one_that_is_reduced(
+    lint_text: Lint, reduced: str, asked: str, found: bool
+) -> None:
+    text = SETUPS["distributed"] + LOGGERS.format(reduced=reduced, asked=asked)
+    assert ("DDP402" in [one.code for one in lint_text(text)]) is found

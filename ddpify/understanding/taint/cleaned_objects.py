@@ -84,7 +84,14 @@ class CleanedObjects:
             for atom in held
             if isinstance(atom, Instance)
         ]
-        return bool(cleaned) and (all(cleaned) if own else any(cleaned))
+        every = own or (not asked and self._is_asked_of_holder(node))
+        return bool(cleaned) and (all(cleaned) if every else any(cleaned))
+
+    def _is_asked_of_holder(self, node: cst.CSTNode) -> bool:
+        """Whether a read is in a method of an object that is reduced with those that it holds: what
+        it gives, as ``averages()`` of a logger's meters, is as whole as that object is.
+        """
+        return bool(self._reduced.get(self._class_around(node)))
 
     def _class_around(self, node: cst.CSTNode) -> cst.ClassDef | None:
         structure = next((s for s in self._structures.values() if node in s.parents), None)
