@@ -11,7 +11,6 @@ from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.object_kinds import BARS
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of
-from ddpify.understanding.taint.sources import ANY_RANK, WORLD
 from ddpify.understanding.values import UNKNOWN, Class, Instance
 
 _ITERABLE = ("IterableDataset", "IterDataPipe")
@@ -26,7 +25,6 @@ _CHOOSING = tuple(
 _OF_RANKS = re.compile(r"(?i)(?<![a-z])rank(?![a-z])|world_?size|num_replicas|num_shards")
 _SHOWING = frozenset({*BARS, "builtins.print"})
 _TELLING = frozenset({"info", "debug", "warning", "log"})
-_PLACE = ANY_RANK | {WORLD}
 # Libraries whose data sets give every process the same samples.
 _MADE_BY = ("torch.utils.data.", "torchvision.datasets.", "datasets.")
 _SAME_FOR_ALL = ("torch", "torchvision", "torchaudio", "torchtext", "datasets", "builtins", "numpy")
@@ -107,7 +105,7 @@ def knows_its_rank(script: Script, one: Instance) -> bool:
     places: list[cst.CSTNode] = [one.site, *kinds]
     return any(
         isinstance(node, (cst.Name, cst.Attribute, cst.Call))
-        and script.flow.sources(node, script.owners[node]) & _PLACE
+        and script.has_rank_number(node)
         and not _is_for_show(script, node)
         for place in places
         for node in script.reached(place)

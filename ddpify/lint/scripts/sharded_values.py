@@ -11,6 +11,7 @@ import libcst as cst
 
 from ddpify.lint.scripts.hand_batches import own_calls, own_loops
 from ddpify.lint.scripts.left_out import is_left_out
+from ddpify.lint.scripts.rank_numbers import is_numbered, numbered
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED, MAY_ASK, OTHER, SINGLE
 from ddpify.lint.scripts.told import is_told_otherwise
 from ddpify.lint.scripts.understood import Understood
@@ -30,7 +31,6 @@ from ddpify.understanding.libraries.runtime_names import SHARDED
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import argument, code_of, is_main_guard
-from ddpify.understanding.taint import sources
 from ddpify.understanding.taint.flow import Flow
 from ddpify.understanding.taint.flow_edges import FlowEdge
 from ddpify.understanding.taint.locations import Location
@@ -355,11 +355,19 @@ class Reading(Understood):
         shuffles = loader.arguments.get("shuffle", UNKNOWN).constant() is True
         if not known and not shuffles:
             return True  # a data set that gives its samples in turn may split them itself
-        apart = ANY_RANK | {sources.WORLD}
         chosen = [argument(call, "dataset", 0)]
         if not _surely_none(self._given(loader, "sampler", _NONE)):
             chosen.append(argument(call, "sampler", 3))
-        return any(self.flow.sources(a.value, self.owners[call]) & apart for a in chosen if a)
+        return any(self.has_rank_number(one.value) for one in chosen if one)
+
+    def has_rank_number(self, node: cst.BaseExpression) -> bool:
+        """Whether a rank's number, or how many there are, went into a value: not an answer."""
+        made = self.flow.made_of.of(node, self.owners[node])
+        return is_numbered(made, self._numbered)
+
+    @cached_property
+    def _numbered(self) -> set[Location]:
+        return numbered(self.flow)
 
     def _are_options(self, call: cst.Call, given: Value | None) -> bool:
         """Whether no sampler is in what a call is given as ``**options``: all entries are seen, or

@@ -57,7 +57,7 @@ class Flow:
         self.structures = structures
         self.labels: dict[Location, set[str]] = defaultdict(set)
         self._entries: dict[Location, Entries] = defaultdict(lambda: defaultdict(set))
-        self._begun: list[tuple[Location, str]] = []
+        self.begun: list[tuple[Location, str]] = []
         self.edges: list[FlowEdge] = []
         self.sanitized: set[Location] = set()
         self._reduced_entries: dict[Location, set[str]] = defaultdict(set)
@@ -270,7 +270,7 @@ class Flow:
 
     def begin(self, location: Location, label: str) -> None:
         """Let taint begin at a location; ``solve`` follows it from there."""
-        self._begun.append((location, label))
+        self.begun.append((location, label))
         self._begin(location, label)
 
     def _begin(self, location: Location, label: str) -> None:
@@ -284,7 +284,7 @@ class Flow:
         if self._propagate_sanitized():  # which was seen by labels that are too many now
             self.labels.clear()
             self._entries.clear()
-            for location, label in self._begun:
+            for location, label in self.begun:
                 self._begin(location, label)
             self._spread(extra)
 

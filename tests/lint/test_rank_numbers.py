@@ -1,0 +1,46 @@
+"""What a rank's number goes into may be its part of the data; an answer about it is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lint.conftest import Lint
+from tests.lint.setups import SETUPS
+
+SCRIPT = """
+class Images(torch.utils.data.Dataset):
+    def __init__(self, told):
+        self.told = told
+        self.items = list(range(100))
+        if told:
+            self.items = self.items[:]
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, index):
+        return torch.ones(4) * index, 0
+
+{before}
+images = Images({told})
+whole = DataLoader(images, 8, sampler=torch.utils.data.RandomSampler(images))
+for epoch in range(epochs):
+    for x, y in whole:
+        criterion(model(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "told", "found"),
+    [
+        ("is_main = rank == 0", "is_main", True),
+        ("is_main = not (rank > 0 or world_size > 8)", "is_main", True),
+        ("part = rank", "part", False),
+        ("part = rank or 0", "part", False),
+        ("part = (rank, world_size)", "part", False),
+    ],
+)
+def test_a_data_set_that_is_told(lint_text: Lint, before: str, told: str, found: bool) -> None:
+    text = SETUPS["distributed"] + SCRIPT.format(before=before, told=told)
+    assert ("DDP101" in [one.code for one in lint_text(text)]) is found
