@@ -73,7 +73,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.after_wrap import events_after, is_in_training, through_wrapper
+from ddpify.lint.scripts.after_wrap import events_after, through_wrapper, training_follows
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.libraries.object_kinds import is_model
@@ -100,7 +100,7 @@ def check(script: Script) -> Iterator[Finding]:
     for node in dict.fromkeys(_changes(script)):
         if rewrapped or _comes_before_a_wrap(script, node):
             continue
-        if is_in_training(script, node):
+        if training_follows(script, node):
             yield Finding(node, _message(script, node))
 
 

@@ -109,7 +109,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.after_wrap import events_after, is_in_training
+from ddpify.lint.scripts.after_wrap import events_after, training_follows
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import Wrap
 from ddpify.understanding.libraries.distributed import DDP
@@ -137,7 +137,7 @@ def check(script: Script) -> Iterator[Finding]:
         node = min(changes, key=lambda one: _direction(one, script) != "False")
         if _direction(node, script) == "False" and _may_look_for_unused(script, wrap):
             continue  # what is frozen is one of the parameters without a gradient
-        if script.owners.get(node) is script.module and is_in_training(script, node):
+        if script.owners.get(node) is script.module and training_follows(script, node):
             yield Finding(
                 node,
                 "changed after the model was wrapped: what is unfrozen now is never averaged,"
@@ -155,18 +155,19 @@ def _switches(script: Script, changes: list[cst.CSTNode]) -> bool:
 def _change_nothing(script: Script, changes: list[cst.CSTNode]) -> bool:
     """Whether all are switched on, and nothing in sight switches any parameter off."""
     on = all(_direction(node, script) == "True" for node in changes)
-    return on and not script.strict and not any(map(_may_freeze, script.structures.values()))
+    files = script.structures.values()
+    return on and not script.strict and not any(_may_freeze(script, one) for one in files)
 
 
-def _may_freeze(structure: Structure) -> bool:
+def _may_freeze(script: Script, structure: Structure) -> bool:
     """Whether a file sets requires_grad to anything but True."""
     return any(
-        code_of(one.value) != "True"
+        not _is_true(script, one.value)
         for one in structure.all(cst.Assign)
         for target in one.targets
         if isinstance(target.target, cst.Attribute) and target.target.attr.value == "requires_grad"
     ) or any(
-        bool(one.args) and code_of(one.args[0].value) != "True"
+        bool(one.args) and not _is_true(script, one.args[0].value)
         for one in structure.all(cst.Call)
         if isinstance(one.func, cst.Attribute) and one.func.attr.value == "requires_grad_"
     )
@@ -182,6 +183,10 @@ def _may_look_for_unused(script: Script, wrap: Wrap) -> bool:
     return any(one.constant() is True for one in given)
 
 
+def _is_true(script: Script, node: cst.BaseExpression) -> bool:
+    return code_of(node) == "True" or script.value(node).constant() is True
+
+
 def _is_optimised(script: Script, wrap: Wrap) -> bool:
     """Whether an optimizer has its parameters: a teacher is frozen for good.
 
@@ -192,6 +197,15 @@ def _is_optimised(script: Script, wrap: Wrap) -> bool:
         return True
     trained = any(event.gradient for event in script.events(wrap.wrapper, "call"))
     return trained and any(script.events(model, "given") for model in models)
+
+
+def _asked(script: Script, given: cst.BaseExpression) -> str:
+    """The question whose answer each call gives a parameter: ``set_trainable(part, epoch > 2)``."""
+    if not isinstance(given, cst.Name):
+        return ""
+    edges = script.flow.edges_into(script.control.locations(given))
+    asked = [one.value for one in edges if one.passes and isinstance(one.value, _QUESTIONS)]
+    return code_of(asked[0]) if asked and len(asked) == len(edges) else ""
 
 
 def _direction(node: cst.CSTNode, script: Script) -> str | None:
@@ -208,6 +222,8 @@ def _direction(node: cst.CSTNode, script: Script) -> str | None:
         assign = next((n for n in structure.up(node) if isinstance(n, cst.Assign)), None)
         if assign is not None and isinstance(assign.value, _QUESTIONS):
             return code_of(assign.value)
+        if assign is not None and (asked := _asked(script, assign.value)):
+            return asked
         if assign is None or not script.value(assign.value).atoms:
             return None
         constant = script.value(assign.value).constant()
