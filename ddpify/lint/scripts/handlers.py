@@ -25,6 +25,15 @@ def catches(handler: cst.ExceptHandler) -> bool:
     return any(dotted(kind) in _CAUGHT for kind in kinds)
 
 
+def suppresses(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether ``with contextlib.suppress(RuntimeError):`` takes what a step may raise."""
+    return (
+        isinstance(node, cst.Call)
+        and "contextlib.suppress" in script.names(node.func)
+        and any(dotted(one.value) in _CAUGHT for one in node.args)
+    )
+
+
 def stops(script: Script, attempt: cst.Try, handler: cst.ExceptHandler) -> bool:
     """Whether the handler raises, ends the process or leaves the training on every path, agrees
     with the others, or makes the step itself.

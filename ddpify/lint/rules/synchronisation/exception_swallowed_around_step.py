@@ -99,7 +99,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.hand_averages import steps_together
-from ddpify.lint.scripts.handlers import catches, stops
+from ddpify.lint.scripts.handlers import catches, stops, suppresses
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.updates import updated
 from ddpify.lint.scripts.ways_out import leaves_out_steps
@@ -121,7 +121,7 @@ def check(script: Script) -> Iterator[Finding]:
     """Handlers inside training loops that let a rank go on alone."""
     if not steps_together(script):
         return
-    for attempt in script.structure.all(cst.Try):
+    for attempt in script.structure.all(cst.Try, cst.With):
         loops = script.control.around(attempt)
         if not loops or not script.trains(loops[0]) or not _steps(script, loops[0]):
             continue
@@ -129,14 +129,22 @@ def check(script: Script) -> Iterator[Finding]:
             continue  # no other rank is in this step
         if not (_is_of_a_step(script, attempt.body) or _is_about_batch(script, attempt.body)):
             continue
-        trains = script.trains(attempt.body)
+        trains, updates = script.trains(attempt.body), _updates(script, attempt.body)
         sure = Confidence.LIKELY if _averages(script, loops[0]) else Confidence.POSSIBLE
-        for handler in attempt.handlers:
-            skips = trains or _updates(script, attempt.body)
-            skips = skips or _leaves_out_steps(script, handler)
-            if skips and catches(handler) and not stops(script, attempt, handler):
-                drifts = _updates(script, attempt.body) and not trains
+        for handler in _swallowing(script, attempt):
+            if trains or updates or _leaves_out_steps(script, handler):
+                drifts = updates and not trains
                 yield Finding(handler, _DRIFT if drifts else _WAIT, confidence=sure)
+
+
+def _swallowing(script: Script, attempt: cst.Try | cst.With) -> Iterator[cst.CSTNode]:
+    """The handlers behind which a rank goes on; ``contextlib.suppress()`` has none."""
+    if isinstance(attempt, cst.With):
+        yield from (one.item for one in attempt.items if suppresses(script, one.item))
+        return
+    for handler in attempt.handlers:
+        if catches(handler) and not stops(script, attempt, handler):
+            yield handler
 
 
 def _is_of_a_step(script: Script, body: cst.CSTNode) -> bool:
@@ -151,10 +159,9 @@ def _is_about_batch(script: Script, body: cst.CSTNode) -> bool:
     )
 
 
-def _leaves_out_steps(script: Script, handler: cst.ExceptHandler) -> bool:
+def _leaves_out_steps(script: Script, handler: cst.CSTNode) -> bool:
     return any(
-        isinstance(one, cst.Continue) and leaves_out_steps(script, one)
-        for one in walk(handler.body)
+        isinstance(one, cst.Continue) and leaves_out_steps(script, one) for one in walk(handler)
     )
 
 
