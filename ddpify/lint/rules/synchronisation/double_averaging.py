@@ -64,19 +64,16 @@ def check(script: Script) -> Iterator[Finding]:
     """Losses over the number of ranks."""
     if not script.wraps:
         return
-    for node, (site, loss) in script.facts.backwards.items():
-        if site.module is not script.module or not isinstance(node, cst.Call):
+    for node, (_, loss) in script.facts.backwards.items():
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
             continue
-        if not isinstance(node.func, cst.Attribute) or any(
-            d.placement is Placement.SUM for d in loss.data
-        ):
+        if any(d.placement is Placement.SUM for d in loss.data):
             continue
-        division = _last_value(script, _unscaled(script, node.func.value))
-        if not isinstance(division, cst.BinaryOperation):
-            continue
-        if not isinstance(division.operator, cst.Divide):
-            continue
-        if _is_world_size(script, division.right):
+        for division in _divisions(script, _unscaled(script, node.func.value)):
+            if script.owners.get(division) is not script.module:
+                continue
+            if not _is_world_size(script, division.right):
+                continue
             text = code_of(division.left)
             yield Finding(
                 division,
@@ -85,14 +82,28 @@ def check(script: Script) -> Iterator[Finding]:
             )
 
 
-def _last_value(script: Script, loss: cst.BaseExpression) -> cst.BaseExpression:
-    """What a name was surely last set to before it is read; else the expression."""
-    if not isinstance(loss, cst.Name):
-        return loss
-    edges = script.flow.edges_into(script.flow.locations(loss, script.module))
-    last = reaching_definition(script.structure, loss, [edge.node for edge in edges])
-    made = next((edge.value for edge in edges if edge.node is last), None)
-    return made if isinstance(last, cst.Assign) and made is not None else loss
+def _divisions(
+    script: Script, loss: cst.BaseExpression, further: int = 6
+) -> Iterator[cst.BinaryOperation]:
+    """The quotients that a loss is made of: ``scaler(loss / steps)`` of one that is a quotient."""
+    if isinstance(loss, cst.BinaryOperation) and isinstance(loss.operator, cst.Divide):
+        yield loss
+        yield from _divisions(script, loss.left, further)
+    elif isinstance(loss, cst.Name) and further:
+        for made in _last_values(script, loss):
+            yield from _divisions(script, made, further - 1)
+
+
+def _last_values(script: Script, loss: cst.Name) -> list[cst.BaseExpression]:
+    """What a name was surely last set to before it is read, or what calls give a parameter."""
+    module, structure = script.owners[loss], script.structure_of(loss)
+    edges = script.flow.edges_into(script.flow.locations(loss, module))
+    own = [edge for edge in edges if not edge.passes]
+    last = reaching_definition(structure, loss, [edge.node for edge in own])
+    if isinstance(last, cst.Assign):
+        return [edge.value for edge in own if edge.node is last and edge.value is not None][:1]
+    given = [edge.value for edge in edges if edge.passes and edge.value is not None]
+    return given if not own else []
 
 
 def _unscaled(script: Script, loss: cst.BaseExpression) -> cst.BaseExpression:
