@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.libraries.distributed import is_wrapper
+from ddpify.understanding.libraries.distributed import WRAPPERS, is_wrapper
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Instance
 
@@ -30,9 +31,34 @@ def is_expected(script: Script, save: cst.Call, saved: cst.BaseExpression) -> bo
     return any(
         isinstance(call.func, cst.Attribute)
         and script.is_wrapped(call.func.value)
+        and not _is_taken_out(script, call, call.func.value)
         and not _is_other_model(script, call.func.value, saved)
         for call in script.method_calls("load_state_dict", everywhere=True)
     )
+
+
+def _is_taken_out(script: Script, call: cst.Call, into: cst.BaseExpression) -> bool:
+    """Whether the code there takes a model out of its wrapper first, where it has one.
+
+    ``net = model.module if distributed else model``, or ``if hasattr(model, "module"):`` before it.
+    """
+    edges = script.flow.edges_into(script.flow.locations(into, script.owners[call]))
+    made = [into, *(edge.value for edge in edges if edge.value is not None)]
+    inside = (one for node in made for one in walk(node) if isinstance(one, cst.Attribute))
+    if any(one.attr.value == "module" and script.is_wrapped(one.value) for one in inside):
+        return True
+    asked = (x for g in script.control.guards(call) if not g.positive for x in walk(g.test))
+    return any(isinstance(one, cst.Call) and _asks_for_wrapper(script, one) for one in asked)
+
+
+def _asks_for_wrapper(script: Script, call: cst.Call) -> bool:
+    """``hasattr(x, "module")`` or ``isinstance(x, DDP)``."""
+    names, given = script.names(call.func), [one.value for one in call.args]
+    if len(given) != 2:
+        return False
+    if "builtins.hasattr" in names:
+        return script.value(given[1]).constant() == "module"
+    return "builtins.isinstance" in names and bool(script.names(given[1]) & set(WRAPPERS))
 
 
 def _acts(script: Script) -> Iterator[cst.CSTNode]:
