@@ -117,7 +117,7 @@ from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import Wrap
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.model_structure import layers
-from ddpify.understanding.values import UNKNOWN, Class, Instance
+from ddpify.understanding.values import UNKNOWN, Class, Instance, Params
 
 _TOLERANT = ("find_unused_parameters", "static_graph")
 
@@ -133,7 +133,7 @@ def check(script: Script) -> Iterator[Finding]:
     """Layers that no code reads."""
     reported: set[cst.CSTNode] = set()
     for wrap in script.wraps:
-        if wrap.wrapper.type != DDP or _tolerates(wrap) or script.once(_freezes):
+        if wrap.wrapper.type != DDP or _tolerates(wrap) or _freezes(script, wrap):
             continue
         for layer in (one for model in wrap.held for one in layers(model)):
             for node in _unused(script, layer):
@@ -164,15 +164,43 @@ def _unused(script: Script, model: Instance) -> Iterator[cst.CSTNode]:
             yield places[0]
 
 
-def _freezes(script: Script) -> bool:
-    """Whether something sets which parameters get gradients: to count these sets nothing."""
-    placed = script.mentions.get("requires_grad", ())
-    return (
-        any(isinstance(one, cst.Assign) for one in placed)
-        or any(True for _ in script.method_calls("requires_grad_", everywhere=True))
-        or any(
-            isinstance(one.keyword, cst.Name) and one.keyword.value == "requires_grad"
-            for structure in script.structures.values()
-            for one in structure.all(cst.Arg)
-        )
+def _freezes(script: Script, wrap: Wrap) -> bool:
+    """Whether something may set which of the model's parameters get gradients: to count these sets
+    nothing, and another model's are its own.
+    """
+    own = {wrap.wrapper, *(layer for model in wrap.held for layer in layers(model))}
+    return any(_may_be_of(script, one, own) for one in script.once(_set_to_learn))
+
+
+def _set_to_learn(script: Script) -> list[cst.BaseExpression]:
+    """What is told whether it gets gradients, by an attribute, a method or an argument."""
+    placed = [x for x in script.mentions.get("requires_grad", ()) if isinstance(x, cst.Assign)]
+    found = [
+        target.target.value
+        for one in placed
+        for target in one.targets
+        if isinstance(target.target, cst.Attribute)
+    ]
+    calls = script.method_calls("requires_grad_", everywhere=True)
+    found += [one.func.value for one in calls if isinstance(one.func, cst.Attribute)]
+    told = (
+        one
+        for structure in script.structures.values()
+        for one in structure.all(cst.Call)
+        if any(given.keyword and given.keyword.value == "requires_grad" for given in one.args)
+    )
+    return found + [one for one in told if not _is_a_tensor(script, one)]
+
+
+def _is_a_tensor(script: Script, call: cst.Call) -> bool:
+    """``torch.zeros(3, requires_grad=True)`` and ``nn.Parameter(x, requires_grad=False)``."""
+    names = script.names(call.func)
+    return bool(names) and all(name.startswith("torch.") for name in names)
+
+
+def _may_be_of(script: Script, node: cst.BaseExpression, own: set[Instance]) -> bool:
+    """Whether this may be one of the modules, or some of their parameters."""
+    atoms = script.value(node).atoms
+    return not atoms or any(
+        one in own or (isinstance(one, Params) and one.owner in own) for one in atoms
     )
