@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.scripts.datasets import datasets
+from ddpify.lint.scripts.generators import passed_through
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.object_kinds import BARS
 from ddpify.understanding.structure import walk
@@ -83,10 +84,11 @@ class HostBatches:
 
 def _goes_over_loader(script: Script, node: cst.BaseExpression) -> bool:
     """``loader``, or ``enumerate(tqdm(loader))``: what else stands there may move the batches."""
-    if isinstance(node, cst.Call) and node.args:
-        return bool(script.names(node.func) & _ITERATES) and _goes_over_loader(
-            script, node.args[0].value
-        )
+    if isinstance(node, cst.Call) and script.names(node.func) & _ITERATES and node.args:
+        return _goes_over_loader(script, node.args[0].value)
+    if isinstance(node, cst.Call) and not script.names(node.func):
+        given = passed_through(script, node)
+        return given is not None and _goes_over_loader(script, given)
     held = script.value(node).atoms
     return bool(held) and all(isinstance(a, Instance) and a.type in _LOADERS for a in held)
 
