@@ -5,7 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.values import Instance
+from ddpify.understanding.values import Class, Instance
+
+_SCHEDULES = "torch.optim.lr_scheduler."
 
 
 def updated(script: Script, call: cst.Call) -> set[str]:
@@ -18,11 +20,11 @@ def updated(script: Script, call: cst.Call) -> set[str]:
 
 
 def _kind(one: Instance, method: str) -> str | None:
-    name = one.type if isinstance(one.type, str) else ""
+    known = one.type.library_bases() if isinstance(one.type, Class) else [one.type]
     if one.role == "optimizer" and method in ("step", "zero_grad"):
         return "optimizer"
-    if name.startswith("torch.optim.lr_scheduler.") and method == "step":
+    if method == "step" and any(name.startswith(_SCHEDULES) for name in known):
         return "learning rate"
-    if name.endswith("amp.GradScaler") and method in ("step", "update"):
+    if any(name.endswith("amp.GradScaler") for name in known) and method in ("step", "update"):
         return "optimizer" if method == "step" else "loss scale"
     return None
