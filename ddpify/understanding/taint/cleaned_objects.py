@@ -84,8 +84,9 @@ class CleanedObjects:
             for atom in held
             if isinstance(atom, Instance)
         ]
-        every = own or (not asked and self._is_asked_of_holder(node))
-        return bool(cleaned) and (all(cleaned) if every else any(cleaned))
+        if not (own or asked) and self._is_asked_of_holder(node):
+            return False
+        return bool(cleaned) and (all(cleaned) if own else any(cleaned))
 
     def _is_asked_of_holder(self, node: cst.CSTNode) -> bool:
         """Whether a read is in a method of an object that is reduced with those that it holds: what
@@ -115,9 +116,12 @@ class CleanedObjects:
         """What a method reads of what another one of its class reduces."""
         structure = next((s for s in self._structures.values() if function in s.parents), None)
         owner = structure.class_of(function) if structure is not None else None
-        names = self._reduced.get(owner, set())
-        read = {one.attr.value for one in walk(function.body) if isinstance(one, cst.Attribute)}
-        return names & read
+        todo, read = [function], set[str]()
+        while todo:
+            named = {x.attr.value for x in walk(todo.pop().body) if isinstance(x, cst.Attribute)}
+            todo += [one for one in _methods(owner) if one.name.value in named - read]
+            read |= named
+        return self._reduced.get(owner, set()) & read
 
     def _may_precede(self, place: cst.CSTNode, read: cst.CSTNode | None) -> bool:
         """Whether a call may come before a place: in its function, or in a loop around both."""
@@ -175,6 +179,11 @@ class CleanedObjects:
     def _atoms(self, node: cst.BaseExpression) -> Iterable[object]:
         held: Value | None = self._facts.values.get(node)
         return held.atoms if held is not None else ()
+
+
+def _methods(owner: cst.ClassDef | None) -> Iterator[cst.FunctionDef]:
+    body = owner.body.body if owner is not None else ()
+    return (one for one in body if isinstance(one, cst.FunctionDef))
 
 
 def _is_self(node: cst.BaseExpression) -> bool:
