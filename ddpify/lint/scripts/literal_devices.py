@@ -84,7 +84,7 @@ def _device_object(script: Script, call: cst.Call, bare: bool) -> bool:
     if any(device.index is not None for device in devices):
         numbered = all(d.index is not None or not bare for d in devices)
         return numbered and (_written(given) or _is_setting(script, given, bare))
-    return bare and bool(devices) and _written(given)
+    return bare and bool(devices) and (_written(given) or _is_setting(script, given, bare))
 
 
 def _written(node: cst.CSTNode) -> bool:
@@ -140,15 +140,15 @@ def _is_setting(script: Script, node: cst.BaseExpression, bare: bool) -> bool:
         return False
     owners = {one.type for one in script.instances(node.value)}
     if "argparse.Namespace" in owners:
-        return _is_default_of_all(script, node)
+        return _is_default_of_all(script, node, bare)
     held = script.value(node).constant()
     return isinstance(held, str) and _names_one(held, bare)
 
 
-def _is_default_of_all(script: Script, node: cst.BaseExpression) -> bool:
+def _is_default_of_all(script: Script, node: cst.BaseExpression, bare: bool) -> bool:
     """``--device`` with the default ``cuda:0``: a launcher gives all ranks the same options."""
     texts = [one.value for one in script.value(node).atoms if isinstance(one, Const)]
-    numbered = [one for one in texts if isinstance(one, str) and _names_one(one, bare=False)]
+    numbered = [one for one in texts if isinstance(one, str) and _names_one(one, bare)]
     by_rank = script.flow.sources(node, script.owners.get(node, script.module)) & ANY_RANK
     return bool(texts) and numbered == texts and not by_rank
 
