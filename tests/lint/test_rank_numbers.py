@@ -19,10 +19,14 @@ class Images(torch.utils.data.Dataset):
         return len(self.items)
 
     def __getitem__(self, index):
-        return torch.ones(4) * index, 0
+        return torch.ones(4) * {used}, 0
+
+    def show(self, results):
+        self.shown = results
 
 {before}
 images = Images({told})
+images.show([rank, world_size])
 whole = DataLoader(images, 8, sampler=torch.utils.data.RandomSampler(images))
 for epoch in range(epochs):
     for x, y in whole:
@@ -32,15 +36,19 @@ for epoch in range(epochs):
 
 
 @pytest.mark.parametrize(
-    ("before", "told", "found"),
+    ("before", "told", "used", "found"),
     [
-        ("is_main = rank == 0", "is_main", True),
-        ("is_main = not (rank > 0 or world_size > 8)", "is_main", True),
-        ("part = rank", "part", False),
-        ("part = rank or 0", "part", False),
-        ("part = (rank, world_size)", "part", False),
+        ("is_main = rank == 0", "is_main", "index", True),
+        ("is_main = not (rank > 0 or world_size > 8)", "is_main", "index", True),
+        ("part = rank", "part", "index", False),
+        ("part = rank or 0", "part", "index", False),
+        ("part = (rank, world_size)", "part", "index", False),
+        ("pass", "None", "index", True),
+        ("pass", "None", "self.shown[0]", False),
     ],
 )
-def test_a_data_set_that_is_told(lint_text: Lint, before: str, told: str, found: bool) -> None:
-    text = SETUPS["distributed"] + SCRIPT.format(before=before, told=told)
+def test_a_data_set_that_is_told(
+    lint_text: Lint, before: str, told: str, used: str, found: bool
+) -> None:
+    text = SETUPS["distributed"] + SCRIPT.format(before=before, told=told, used=used)
     assert ("DDP101" in [one.code for one in lint_text(text)]) is found

@@ -23,6 +23,7 @@ _CHOOSING = tuple(
 )
 # Words that make it doubtful that all ranks get the same. They only ever silence a rule.
 _OF_RANKS = re.compile(r"(?i)(?<![a-z])rank(?![a-z])|world_?size|num_replicas|num_shards")
+_GIVING = frozenset("__init__ __new__ __len__ __getitem__ __getitems__ __iter__ __next__".split())
 _SHOWING = frozenset({*BARS, "builtins.print"})
 _TELLING = frozenset({"info", "debug", "warning", "log"})
 # Libraries whose data sets give every process the same samples.
@@ -100,9 +101,9 @@ def chooses(sampler: Instance) -> bool:
 
 
 def knows_its_rank(script: Script, one: Instance) -> bool:
-    """Whether an object's class, what it calls, or what it is made with depends on the rank."""
+    """Whether what gives samples, what that calls, or what it is made with depends on the rank."""
     kinds = [one.type.node, *_bases(one.type)] if isinstance(one.type, Class) else []
-    places: list[cst.CSTNode] = [one.site, *kinds]
+    places = [one.site, *(method for kind in kinds for method in _giving(kind))]
     return any(
         isinstance(node, (cst.Name, cst.Attribute, cst.Call))
         and script.has_rank_number(node)
@@ -111,6 +112,13 @@ def knows_its_rank(script: Script, one: Instance) -> bool:
         for node in script.reached(place)
         if node in script.owners
     )
+
+
+def _giving(kind: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The methods of a class that make it, and that give its samples."""
+    for one in walk(kind):
+        if isinstance(one, cst.FunctionDef) and one.name.value in _GIVING:
+            yield one
 
 
 def speaks_of_ranks(script: Script, one: Instance) -> bool:
