@@ -93,7 +93,7 @@ def _runs_where_distributed(script: Script, node: cst.CSTNode) -> bool:
 
 
 def _goes_with_a_step(script: Script, node: cst.CSTNode) -> bool:
-    """Whether the same loop calls ``backward()``, under all of the conditions on a node."""
+    """Whether the same loop leads to ``backward()``, under all of the conditions on a node."""
     control = script.control
     asked = control.branches(node)
     loops = script.structure_of(node).loops(node)
@@ -101,7 +101,7 @@ def _goes_with_a_step(script: Script, node: cst.CSTNode) -> bool:
         asked <= control.branches(inner)
         for loop in loops[-1:]
         for inner in walk(loop.body)
-        if inner in script.facts.backwards
+        if inner in script.facts.backwards or (isinstance(inner, cst.Call) and script.trains(inner))
     )
 
 

@@ -1,0 +1,239 @@
+"""Pitfalls in methods, helpers and generators of a project, each with a twin that is right."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from tests.lint.conftest import Lint
+from tests.lint.setups import SETUPS
+
+
+class Pair(NamedTuple):
+    """Code in which a rule finds something, and the change after which it does not."""
+
+    code: str
+    wrong: str
+    old: str
+    new: str
+
+
+STEPS = """
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+"""
+TRAINER = """
+class Trainer:
+    def __init__(self):
+        self.net = Net().to(device)
+        self.model = DDP(self.net, device_ids=[local_rank])
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        {change}
+
+    def train(self):
+        for epoch in range(epochs):
+            sampler.set_epoch(epoch)
+            for x, y in loader:
+                criterion(self.model(x.to(device)), y.to(device)).backward()
+                self.optimizer.step()
+
+trainer = Trainer()
+trainer.train()
+"""
+FROZEN = TRAINER.format(
+    change="for p in self.net.l1.parameters():\n            p.requires_grad = False"
+)
+REPLACED = TRAINER.format(change="self.net.l2 = nn.Linear(10, 5).to(device)")
+TRAINABLE = """
+def set_trainable(part, on):
+    for p in part.parameters():
+        p.requires_grad = on
+
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    set_trainable(net.l1, epoch > 2)
+    for x, y in loader:
+        criterion(model(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+"""
+SUPPRESSED = """
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        with contextlib.suppress(RuntimeError):
+            criterion(model(x.to(device)), y.to(device)).backward()
+            optimizer.step()
+"""
+SCHEDULE = """
+class Warmup(torch.optim.lr_scheduler.LambdaLR):
+    def __init__(self, optimizer, steps):
+        super().__init__(optimizer, lambda step: min(1.0, step / steps))
+
+schedule = Warmup(optimizer, 100)
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+        if rank == 0:
+            schedule.step()
+"""
+SCALER = """
+class Scaler:
+    def __init__(self):
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def __call__(self, loss):
+        self.scaler.scale(loss).backward()
+        self.scaler.step(optimizer)
+        self.scaler.update()
+
+scaler, window = Scaler(), 4
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = criterion(model(x.to(device)), y.to(device)) / dist.get_world_size()
+        scaler(loss / window)
+"""
+LOADED = """
+net = Net().to(device)
+if argparse.ArgumentParser().parse_args().distributed:
+    net = DDP(net, device_ids=[local_rank])
+{loads}
+if rank == 0:
+    torch.save(net.state_dict(), path)
+"""
+BY_FLAG = LOADED.format(
+    loads="""
+inner = net.module if hasattr(net, "module") else net
+inner.load_state_dict(torch.load(path, map_location="cpu"))
+"""
+)
+BY_BRANCH = LOADED.format(
+    loads="""
+if hasattr(net, "module"):
+    net.module.load_state_dict(torch.load(path, map_location="cpu"))
+else:
+    net.load_state_dict(torch.load(path, map_location="cpu"))
+"""
+)
+TEACHER = (
+    """
+class Branched(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used = nn.Linear(10, 2)
+        self.spare = nn.Linear(10, 2)
+
+    def forward(self, x):
+        return self.used(x)
+
+teacher = Net().to(device)
+teacher.requires_grad_(False)
+branched = Branched().to(device)
+model = DDP(branched, device_ids=[local_rank])
+start = torch.zeros(1, requires_grad=True)
+"""
+    + STEPS
+)
+LOGGED = """
+class Logger:
+    def log_every(self, batches, every):
+        for i, batch in enumerate(batches):
+            yield batch
+            if i % every == 0:
+                print(i)
+
+logger = Logger()
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for step, (x, y) in enumerate(logger.log_every(loader, 20)):
+        criterion(model(x), y).backward()
+        optimizer.step()
+"""
+PAIRS = {
+    "a part frozen where the model is wrapped": Pair("DDP306", FROZEN, "trainer.train()", "pass"),
+    "a layer replaced where it is wrapped": Pair("DDP307", REPLACED, "trainer.train()", "pass"),
+    "a helper that is told whether": Pair("DDP306", TRAINABLE, "epoch > 2", "True"),
+    "errors that are suppressed": Pair("DDP404", SUPPRESSED, "RuntimeError", "KeyError"),
+    "a schedule of the project's own": Pair("DDP407", SCHEDULE, "if rank == 0:", "if epoch > 0:"),
+    "a loss that another function takes back": Pair("DDP409", SCALER, "dist.get_world_size()", "2"),
+    "a wrapper's state beside a flag": Pair(
+        "DDP503", BY_FLAG, 'net.module if hasattr(net, "module") else net', "net"
+    ),
+    "a wrapper's state beside a branch": Pair(
+        "DDP503", BY_BRANCH, 'if hasattr(net, "module")', "if rank > 7"
+    ),
+    "a layer beside a frozen teacher": Pair(
+        "DDP316", TEACHER, "teacher.requires_grad_", "branched.spare.requires_grad_"
+    ),
+    "targets that a generator hands on": Pair("DDP208", LOGGED, "yield batch", "yield batch[::-1]"),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_pitfall_is_found_and_its_twin_is_not(name: str, lint_text: Lint) -> None:
+    code, wrong, old, new = PAIRS[name]
+    text = SETUPS["distributed"] + wrong
+    assert wrong.count(old) == 1
+    for script, found in ((text, True), (text.replace(old, new), False)):
+        assert (code in [one.code for one in lint_text(script)]) is found
+
+
+OPTION = """
+parser = argparse.ArgumentParser()
+parser.add_argument("--device", default="{default}")
+options = parser.parse_args()
+chosen = torch.device(options.device)
+other = DDP(Net().to(chosen))
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "choice", "found"),
+    [
+        ("cuda", "pass", True),
+        ("cuda", "torch.cuda.set_device(local_rank)", False),
+        ("cpu", "pass", False),  # which GPU another one is meant to be, nobody knows
+    ],
+)
+def test_a_device_that_all_ranks_have_by_default(
+    default: str, choice: str, found: bool, lint_text: Lint
+) -> None:
+    setup = SETUPS["distributed"].replace("torch.cuda.set_device(local_rank)", choice)
+    text = setup + OPTION.format(default=default) + STEPS
+    places = [one.code for one in lint_text(text) if one.span.line > setup.count("\n")]
+    assert ("DDP201" in places) is found
+
+
+RATE = """
+class Scaler:
+    def __call__(self, loss):
+        loss.backward()
+        optimizer.step()
+
+def train(scaler, options):
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch)
+        for x, y in loader:
+            loss = criterion(model(x.to(device)), y.to(device))
+            scaler(loss)
+            for group in optimizer.param_groups:
+                group["lr"] = options.lr * {factor}
+
+options = argparse.ArgumentParser().parse_args()
+if options.train:
+    train(Scaler(), options)
+"""
+
+
+@pytest.mark.parametrize(
+    ("factor", "found"), [("min(1.0, loss.item())", True), ("min(1.0, epoch)", False)]
+)
+def test_a_rate_beside_a_step_in_an_object(factor: str, found: bool, lint_text: Lint) -> None:
+    text = SETUPS["distributed"] + RATE.format(factor=factor)
+    assert ("DDP406" in [one.code for one in lint_text(text)]) is found
