@@ -10,6 +10,7 @@ class Layout(Enum):
 
     TENSOR = "tensor"  # the rows one after the other, or what is left of them
     BATCH = "batch"  # a loader's batch of unknown structure
+    PART = "part"  # what such a batch holds, as a loop over it gives it
     PIECES = "pieces"  # several tensors with rows of one batch, as those of a split
     SAMPLES = "samples"  # what a collate function gets
     SAMPLE = "sample"  # one of those, of unknown structure
@@ -54,4 +55,5 @@ class NumberKind(Enum):
 
 Form = Layout | NumberKind
 
-SEVERAL_TENSORS = (Layout.BATCH, Layout.PIECES)  # which a position or a loop tells apart
+# Those that a position or a loop tells apart.
+SEVERAL_TENSORS = (Layout.BATCH, Layout.PART, Layout.PIECES)

@@ -17,7 +17,7 @@ _EMPTY = frozenset(
     " zeros_like".split()
 )
 _MOVING = frozenset("cpu cuda double float half to type type_as".split())
-_ONE_EACH = (Layout.TENSOR, Layout.YIELDED, Layout.BATCH)
+_ONE_EACH = (Layout.TENSOR, Layout.YIELDED, Layout.BATCH, Layout.PART)
 
 
 def note_filled(run: RunState, filled: list[Data], new: Value) -> None:

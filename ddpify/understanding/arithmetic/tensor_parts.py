@@ -52,7 +52,7 @@ def part(atom: Data, position: int) -> Value:
         return value(collating.part_of_sample(atom, position))
     if atom.form is Layout.PIECES:
         return value(replace(atom, form=Layout.TENSOR))
-    if atom.form is Layout.BATCH:
+    if atom.form in (Layout.BATCH, Layout.PART):
         ndim = item_dimensions.of_part(atom, position)
         part_ = replace(atom, form=Layout.TENSOR, ndim=ndim)
         return value(replace(part_, one_each=atom.one_each and not ndim))

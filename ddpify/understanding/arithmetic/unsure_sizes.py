@@ -17,7 +17,7 @@ from ddpify.understanding.values import REPLICATED, Data, Value, value
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
-_FORMS = (Layout.TENSOR, Layout.BATCH, NumberKind.SHAPE)
+_FORMS = (Layout.TENSOR, Layout.BATCH, Layout.PART, NumberKind.SHAPE)
 _LAYING_OUT = ("view", "reshape", "expand")
 _AMONG_SIZES = (cst.BaseElement, cst.Tuple, cst.List, cst.BinaryOperation, cst.Subscript, cst.Index)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import libcst as cst
 
 from ddpify.records import replace
-from ddpify.understanding.batching import item_dimensions
+from ddpify.understanding.batching import batch_parts, item_dimensions
 from ddpify.understanding.facts import BatchDimensions
 from ddpify.understanding.forms import Form, Layout, NumberKind
 from ddpify.understanding.placement import Placement
@@ -69,6 +69,8 @@ def yielded(run: RunState, node: cst.BaseExpression, loader: Instance) -> Value 
     with run.in_collate(loader):
         given = [value(samples(loader))]
         made = run.call(node, value(*functions), given, {})
+    if batch_parts.in_containers(made):
+        run.facts.loading.parted.add(loader)
     run.mixes(node, *(leaf for leaf in _leaves(made) if _counts_samples(leaf)))
     picked = (
         []

@@ -23,6 +23,8 @@ _BY_ONE_SIZE = frozenset("randn rand zeros ones empty full randint normal unifor
 _FROM_LISTS = frozenset("tensor array as_tensor asarray FloatTensor LongTensor".split())
 _LINES = frozenset("arange linspace logspace randperm".split())
 _SUBSETS = ("torch.utils.data.Subset", "torch.utils.data.dataset.Subset")
+_OF_PAIRS = "torchvision.datasets."
+_WITH_PARTS = (cst.Tuple, cst.Dict)
 _TENSORS = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
 
 
@@ -47,6 +49,12 @@ def parts_of_samples(loader: Instance) -> int:
     """The number of parts that a data set's samples have; 0 where it is not known."""
     found = {_parts(one) for one in _held(loader.arguments.get("dataset"))}
     return found.pop() if len(found) == 1 else _UNKNOWN
+
+
+def has_parts(loader: Instance) -> bool:
+    """Whether each sample of a data set surely is a tuple or a dictionary."""
+    held = list(_held(loader.arguments.get("dataset")))
+    return bool(held) and all(_has_parts(one, _DEEPEST) for one in held)
 
 
 def of_expression(node: cst.BaseExpression, module: ModuleFile) -> int:
@@ -103,6 +111,18 @@ def _parts(made: Instance | None) -> int:
     return _UNKNOWN
 
 
+def _has_parts(made: Instance | None, left: int) -> bool:
+    if made is None or not left:
+        return False
+    if made.kind in _SUBSETS:
+        inner = list(_held(made.arguments.get("0")))
+        return bool(inner) and all(_has_parts(one, left - 1) for one in inner)
+    if isinstance(made.type, Class):
+        returned = _all_returned(made.type)
+        return bool(returned) and all(isinstance(one, _WITH_PARTS) for one in returned)
+    return made.kind in _TENSORS or str(made.kind).startswith(_OF_PAIRS)
+
+
 def _of_own(made: Instance, kind: Class, position: int, left: int) -> int:
     """The same of a class whose ``__getitem__`` returns ``self.x[i], self.y[i]``."""
     parts = _returned(kind)
@@ -119,15 +139,20 @@ def _returned(kind: Class) -> Sequence[cst.BaseElement]:
 
     It may return None instead, which a collate function leaves out.
     """
+    returned = _all_returned(kind)
+    alone = len(returned) == 1
+    return returned[0].elements if alone and isinstance(returned[0], cst.Tuple) else ()
+
+
+def _all_returned(kind: Class) -> list[cst.BaseExpression]:
+    """What the one ``__getitem__`` of a class returns, wherever it is not None."""
     getters = [one for one in _methods(kind) if one.name.value == "__getitem__"]
-    returned = [
+    return [
         node.value
-        for getter in getters
+        for getter in (getters if len(getters) == 1 else ())
         for node in walk(getter.body)
         if isinstance(node, cst.Return) and node.value is not None and not _is_none(node.value)
     ]
-    alone = len(getters) == len(returned) == 1
-    return returned[0].elements if alone and isinstance(returned[0], cst.Tuple) else ()
 
 
 def _is_none(returned: cst.BaseExpression) -> bool:

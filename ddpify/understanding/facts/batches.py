@@ -35,6 +35,7 @@ class Loading:
     # Loaders whose collate function is understood: the dimension of the rows, of all or each part.
     layouts: dict[Instance, BatchDimensions] = field(default_factory=dict)
     numbered: set[Instance] = field(default_factory=set)
+    parted: set[Instance] = field(default_factory=set)  # it gives a tuple or a dictionary
     # Loaders whose collate function lets the samples of a batch depend on each other, and where.
     mixed: dict[Instance, Site] = field(default_factory=dict)
     # Those that get something of all samples, such as the longest one's length, and where.

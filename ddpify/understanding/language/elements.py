@@ -287,7 +287,8 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
                 run.demand(node, value(atom), uses.PERHAPS_SAMPLES)
             elif unseen:
                 run.facts.rows.taken_apart[node] = run.site(node)
-            return value(atom)  # a container of rows, as far as is known
+            whole = atom.form is Layout.BATCH
+            return value(replace(atom, form=Layout.PART) if whole else atom)  # perhaps of rows
         if atom.dim > 0 and atom.placement is Placement.SHARD:
             return value(replace(atom, dim=atom.dim - 1, definition_sites=frozenset(), ndim=0))
         if atom.form is Layout.MIXED:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 # What a pattern takes the parts of: their number is the same on all ranks.
-_WHOLE = (Layout.BATCH, Layout.YIELDED, Layout.SAMPLE, NumberKind.SHAPE)
+_WHOLE = (Layout.BATCH, Layout.PART, Layout.YIELDED, Layout.SAMPLE, NumberKind.SHAPE)
 
 
 def match(

@@ -415,6 +415,7 @@ def _parted(run: RunState, node: cst.BaseExpression, pieces: Value, joined: Data
 def _shown_pieces(run: RunState, node: cst.BaseExpression) -> frozenset[cst.BaseExpression]:
     """The elements of ``torch.cat((a, b))``, each of which could be gathered by itself."""
     shown = queues.pieces(run, node)
-    tensors = {Layout.TENSOR, Layout.BATCH}  # what is joined is a tensor, whatever a loader gives
+    # What is joined is a tensor, whatever a loader gives.
+    tensors = {Layout.TENSOR, Layout.BATCH, Layout.PART}
     rows = all({d.form for d in held.data} <= tensors for _, held in shown)
     return frozenset(element for element, held in shown if held.data) if rows else frozenset()

@@ -12,6 +12,7 @@ from ddpify.understanding import alternatives, narrowing, uses
 from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.arithmetic import across_samples, tensor_pairs
 from ddpify.understanding.batching import (
+    batch_parts,
     collating,
     collating_order,
     current_batch,
@@ -130,6 +131,9 @@ def _len(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         per_sample_lists.rows(value(*alternatives.taken_apart(args[0].atoms))).atoms if args else ()
     ):
         atom = per_sample_lists.one_each(run, atom) or atom
+        if batch_parts.are_several(atom, run, _argument(node, 0)):
+            results.append(REPLICATED)
+            continue
         sizes = isinstance(atom, Data) and atom.form is NumberKind.SHAPE
         if (
             not sizes
