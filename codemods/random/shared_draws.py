@@ -28,12 +28,12 @@ def edit(plan: Plan, edits: Edits) -> None:
     for call in plan.choices.replicated_statements.values():
         _put_under_replicated(plan, edits, call)
     for node, site in plan.facts.random.made_replicated.items():
-        if isinstance(node, cst.BaseExpression):
+        if isinstance(node, cst.BaseExpression) and not is_gathered(plan, node):
             edits.wrap(node, f"{alias}.split")
             edits.note(site, _text(node), rule=_rule_of(plan, node))
     for node, site in plan.facts.rows.replicated_rows.items():
         assert isinstance(node, cst.BaseExpression)
-        if site.module.editable:
+        if site.module.editable and not is_gathered(plan, node):
             edits.wrap(node, f"{alias}.split")
             edits.note(site, _text(node), rule=_rule_of(plan, node))
     for node, draw in plan.facts.random.counted_slices.items():
@@ -55,7 +55,9 @@ def edit(plan: Plan, edits: Edits) -> None:
 
 def is_gathered(plan: Plan, node: cst.CSTNode) -> bool:
     """Whether what makes the whole batch's rows on every rank is to keep them all."""
-    makes = node in plan.facts.random.draws or node in plan.facts.random.counted_slices
+    random = plan.facts.random
+    drawn = node in random.draws or node in random.counted_slices
+    makes = drawn or node in random.made_replicated or node in plan.facts.rows.replicated_rows
     return makes and node in plan.reductions and plan.reductions[node].how == "gather"
 
 

@@ -29,7 +29,11 @@ _COMPUTING = (Rule.ELEMENTWISE, Rule.MIXING, Rule.COUPLING)
 _MAKING = frozenset(
     "arange copy cumprod cumsum empty empty_like eye flip full full_like new_empty new_full"
     " new_ones new_zeros normalize ones ones_like one_hot rand rand_like randn randn_like repeat"
-    " roll softmax log_softmax stack tile zeros zeros_like cat concat concatenate tolist".split()
+    " roll softmax log_softmax stack tile zeros zeros_like cat concat concatenate tolist"
+    # drawn anew
+    " bernoulli beta binomial choice exponential gamma integers multinomial normal permutation"
+    " poisson randint randint_like random random_sample randperm rsample sample standard_normal"
+    " uniform".split()
 )
 # What these give may show the elements of what they are given.
 PERHAPS_VIEWS = frozenset(

@@ -1,0 +1,76 @@
+"""Labels written into noise that a step draws for a batch of fakes, beside a batch of a loader."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.soundness.judging import Outcome
+from benchmarks.soundness.trying import Trial
+
+SCRIPT = """\
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+size = 6
+torch.manual_seed(0)
+np.random.seed(0)
+torch.set_default_dtype(torch.float64)
+data = TensorDataset(torch.randn(24, 5), torch.arange(24) % 3)
+loader = DataLoader(data, batch_size=size, shuffle=True, drop_last=True)
+maker, judge = nn.Linear(8, 5), nn.Linear(5, 4)
+made = torch.optim.Adam(maker.parameters(), lr=0.01)
+judged = torch.optim.Adam(judge.parameters(), lr=0.01)
+adversarial, kinds = nn.BCEWithLogitsLoss(), nn.CrossEntropyLoss()
+real, fake = torch.ones(size), torch.zeros(size)
+for epoch in range(2):
+    total = 0
+    for x, y in loader:
+        judged.zero_grad()
+        out = judge(x)
+        loss = adversarial(out[:, 0], real) + kinds(out[:, 1:], y)
+        loss.backward()
+        judged.step()
+        noise = DRAWN
+        label = np.random.randint(0, 3, size)
+        marks = np.zeros((size, 3))
+        marks[np.arange(size), label] = 1
+        WRITTEN
+        noise, label = torch.as_tensor(noise), torch.from_numpy(label).long()
+        made.zero_grad()
+        out = judge(maker(noise))
+        loss = adversarial(out[:, 0], fake) + kinds(out[:, 1:], label)
+        loss.backward()
+        made.step()
+        total += loss.item()
+    print(epoch, total)
+"""
+DRAWN = [
+    "np.random.normal(0, 1, (size, 8))",
+    "np.random.uniform(-1, 1, (size, 8))",
+    "np.random.standard_normal((size, 8))",
+    "np.random.randint(0, 5, (size, 8)) / 4",
+]
+WRITTEN = [
+    "noise[np.arange(size), :3] = marks[np.arange(size)]",
+    "noise[np.arange(size), label] = 2",
+    "noise[range(size), :3] = marks",
+    "noise[::2, 0] = 3",
+]
+
+
+@pytest.mark.parametrize("drawn", DRAWN)
+def test_labels_stand_in_what_was_drawn_for_all_ranks(trial: Trial, drawn: str) -> None:
+    assert_same(trial, drawn, WRITTEN[0])
+
+
+@pytest.mark.parametrize("written", WRITTEN[1:])
+def test_so_do_other_writes(trial: Trial, written: str) -> None:
+    assert_same(trial, DRAWN[0], written)
+
+
+def assert_same(trial: Trial, drawn: str, written: str) -> None:
+    text = SCRIPT.replace("DRAWN", drawn).replace("WRITTEN", written)
+    verdict = trial.verdict(text)
+    assert verdict.outcome is Outcome.SAME, verdict.detail
