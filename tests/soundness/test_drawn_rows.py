@@ -1,4 +1,4 @@
-"""Labels written into noise that a step draws for a batch of fakes, beside a batch of a loader."""
+"""Writes of whole batches: labels into noise drawn for fakes, what all samples make into rows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.soundness.judging import Outcome
 from benchmarks.soundness.trying import Trial
+from tests.soundness.known_forms import script
 
 SCRIPT = """\
 import numpy as np
@@ -54,9 +55,18 @@ DRAWN = [
 ]
 WRITTEN = [
     "noise[np.arange(size), :3] = marks[np.arange(size)]",
+    "noise[:, :3] = marks",
     "noise[np.arange(size), label] = 2",
     "noise[range(size), :3] = marks",
     "noise[::2, 0] = 3",
+]
+# What is made of all samples, written into a part of each rank's rows.
+OF_ALL = [
+    "z = torch.zeros_like(out)\nz[:, 0] = out.sort(0).values[:, 0]",
+    "z = torch.zeros_like(out)\nz[:, 0] = out.cumsum(0)[:, 0]",
+    "z = torch.zeros_like(out)\nz[:] = out.detach().cumsum(0)",
+    "z = out.clone()\nz[..., 0] = F.softmax(out, 0)[..., 0]",
+    "z = torch.zeros(len(out), 4)\nz[:, 1:3] = out.softmax(0)[:, :2]",
 ]
 
 
@@ -68,6 +78,12 @@ def test_labels_stand_in_what_was_drawn_for_all_ranks(trial: Trial, drawn: str) 
 @pytest.mark.parametrize("written", WRITTEN[1:])
 def test_so_do_other_writes(trial: Trial, written: str) -> None:
     assert_same(trial, DRAWN[0], written)
+
+
+@pytest.mark.parametrize("lines", OF_ALL)
+def test_what_has_all_samples_is_written_into_those_of_all_ranks(trial: Trial, lines: str) -> None:
+    verdict = trial.verdict(script("loop", f"{lines}\nloss = loss + (z * out).mean()"))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
 
 
 def assert_same(trial: Trial, drawn: str, written: str) -> None:

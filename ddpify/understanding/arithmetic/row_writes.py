@@ -53,7 +53,8 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
     sliced = any(isinstance(one.slice, cst.Slice) for one in target.slice)
     longer = sliced and any(data.listed for data in rows)
     own = is_at_own_rows(run, target) and not longer
-    if rows and (not own or earlier_samples.is_written_of(run, target)):
+    others = any(map(_are_of_all_ranks, new.atoms))
+    if rows and (not own or others or earlier_samples.is_written_of(run, target)):
         for data in rows:
             write_into_all(run, target, data)
     elif rows:
@@ -67,6 +68,12 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
                     write_into_all(run, target, one)
     _write_replicated(run, target, owner, new)
     _note_gathered_argument(run, target, owner)
+
+
+def _are_of_all_ranks(atom: Atom) -> bool:
+    """Whether this has a row for each sample of all ranks, for which a rank's part has no room."""
+    rows = isinstance(atom, Data) and atom.form is Layout.GATHERED
+    return rows and not atom.dim and not atom.opaque  # type: ignore[attr-defined]
 
 
 def _is_of_the_same_row(target: cst.Subscript, row: Data) -> bool:
