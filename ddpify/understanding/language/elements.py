@@ -343,6 +343,8 @@ def _is_iterable(made: Class) -> bool:
 def _part(run: RunState, atom: Atom, position: int, count: int) -> Value:
     if isinstance(atom, Tup):
         return atom.items[position] if len(atom.items) == count else join(*atom.items)
+    if isinstance(atom, Instance) and container_layers.holds_layers(atom):
+        return value(atom)
     if isinstance(atom, Instance):
         exact = atom.attribute(f"[{position}]")
         if exact is not None and atom.attribute("*") is None:

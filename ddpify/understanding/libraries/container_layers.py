@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.batching import batch_layers
 from ddpify.understanding.libraries.object_kinds import is_loss, is_model
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (
@@ -36,6 +37,7 @@ _COMPUTING = (
 )
 _CONTAINERS = (SEQUENTIAL, "torch.nn.ModuleList", "torch.nn.ModuleDict")
 _DRAWING = ("Linear", "Bilinear", "Conv", "Embedding", "RNN", "LSTM", "GRU", "MultiheadAttention")
+_GIVING = ("values", "items", "pop", "get_submodule", "__getitem__")
 _ADDING = ("add_module", "register_module", "append", "insert", "extend", "update")
 
 
@@ -82,6 +84,55 @@ def _returns_a_tuple(layer: Instance) -> bool:
     )
 
 
+def kind_of(layer: Instance) -> str:
+    """The library's class that says what a layer does: its own, or that of which it is derived."""
+    if not isinstance(layer.type, Class):
+        return layer.kind
+    return next((base for base in layer.type.library_bases() if base.startswith("torch.nn.")), "")
+
+
+def holds_layers(layer: Instance) -> bool:
+    """Whether this is one of PyTorch's lists, dictionaries or rows of layers."""
+    return kind_of(layer) in _CONTAINERS
+
+
+def in_any_order(container: Instance) -> list[Instance]:
+    """The library's layers in a container, of which any may be called, whenever that may be."""
+    return [*dict.fromkeys(_library_layers(container, {container}))]
+
+
+def _library_layers(container: Instance, seen: set[Instance]) -> Iterator[Instance]:
+    for atom in (atom for one in _given(container) for atom in deep_atoms(one)):
+        if not isinstance(atom, Instance) or atom in seen or not is_model(atom):
+            continue
+        seen.add(atom)
+        if holds_layers(atom) and not is_in_order(atom):
+            yield from _library_layers(atom, seen)
+        elif kind_of(atom):
+            yield atom
+
+
+def are_recurrent(container: Instance) -> bool:
+    """Whether all that a list or a dictionary of layers holds gives outputs and states."""
+    layers = in_any_order(container) if holds_layers(container) else []
+    several = bool(layers) and kind_of(container) != SEQUENTIAL
+    return several and all(one.kind in batch_layers.RECURRENT for one in layers)
+
+
+def is_in_order(layer: Instance) -> bool:
+    """Whether this is a Sequential whose layers are all told one by one when it is made."""
+    told = [one for key, held in layer.arguments.items() for one in held.atoms if key.isdigit()]
+    layers = all(isinstance(one, Instance) and is_model(one) for one in told)
+    return layer.type == SEQUENTIAL and bool(told) and layers and not layer.attributes
+
+
+def in_turn(sequential: Instance) -> Iterator[Instance]:
+    """The layers of a Sequential in their order, those of others in it among them."""
+    for place in range(len(sequential.arguments)):
+        for one in sequential.arguments.get(str(place), UNKNOWN).of(Instance):
+            yield from in_turn(one) if is_in_order(one) and one is not sequential else (one,)
+
+
 def own_of(run: RunState, node: cst.BaseExpression, model: Instance) -> Value:
     """What ``children()`` of a model gives: any of its layers.
 
@@ -111,6 +162,11 @@ def draws_weights(name: str) -> bool:
 def adds(container: Instance, name: str) -> bool:
     """Whether a method puts a further layer into a container of layers."""
     return container.type in _CONTAINERS and name in _ADDING
+
+
+def gives_layers(container: Instance, name: str) -> bool:
+    """Whether a method gives layers of a container, for any of which it stands itself."""
+    return holds_layers(container) and name in _GIVING
 
 
 def computing_a_loss(target: Instance, args: list[Value]) -> list[Instance]:

@@ -5,6 +5,7 @@ They get the rows of all ranks, and each rank takes its own of the result.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -14,6 +15,7 @@ from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.batching import batch_layers
 from ddpify.understanding.forms import Layout
+from ddpify.understanding.libraries import container_layers
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Instance, Tup, Value, value
@@ -32,7 +34,6 @@ OF_A_DIMENSION = {
     "torch.nn.Softmin": "softmin",
     "torch.nn.CosineSimilarity": "cosine_similarity",
 }
-_SEQUENTIAL = "torch.nn.Sequential"
 # These take a batch of so many dimensions, or a single sample with one less.
 _OF_BATCHES = {
     f"torch.nn.{name}{places}d": places + 2
@@ -59,6 +60,7 @@ _KEEPING = tuple(
 _GIVING_INDICES = {"MaxPool": "4", "AdaptiveMaxPool": "1", "FractionalMaxPool": "3"}
 _NORMALISING = ("torch.nn.LayerNorm", "torch.nn.RMSNorm")
 _LINEAR = "torch.nn.Linear"
+_LISTS = ("torch.nn.ModuleList", "torch.nn.ModuleDict")
 
 
 def through(
@@ -167,19 +169,53 @@ def _works_on(layer: Instance, rows: Data) -> bool:
     return bool(known) and rows.dim >= rows.ndim - last
 
 
+def mixing(container: Instance, args: list[Value]) -> list[Instance]:
+    """The layers in a list or a dictionary of layers that would mix the samples of what it gets.
+
+    One that takes other dimensions than there are is not what gets them, if others take these.
+    """
+    listed = container_layers.kind_of(container) in _LISTS
+    layers = container_layers.in_any_order(container) if listed else []
+    rows = [d for one in args[:1] for d in one.data if d.placement is Placement.SHARD]
+    if not rows or not layers:
+        return []
+    fitting = [one for one in layers if rows[0].dim or not _mistakes(one, rows[0])]
+    return [one for one in fitting or layers if _mixes(one, rows[0], args)]
+
+
+def _mixes(layer: Instance, rows: Data, args: list[Value]) -> bool:
+    return (
+        layer.kind in OF_A_DIMENSION
+        or any((_takes_all_indices(layer), _sums_up_bags(layer, args), _goes_along(layer, rows)))
+        or any((_mistakes(layer, rows), _works_on(layer, rows)))
+        or batch_layers.goes_along_rows(layer, args)
+    )
+
+
 def _goes_along(layer: Instance, rows: Data) -> bool:
-    """Whether one of the layers in a row goes along the dimension of the samples."""
-    if layer.kind != _SEQUENTIAL:
+    """Whether a layer, or one of several in a row, goes along the dimension of the samples.
+
+    Layers of PyTorch's own by themselves are asked where they are called.
+    """
+    if container_layers.is_in_order(layer):
+        return any(_is_along(*one) for one in _in_turn(layer, rows))
+    unknown = replace(rows, ndim=0)
+    if container_layers.kind_of(layer) == container_layers.SEQUENTIAL:
+        return any(_is_along(one, unknown) for one in container_layers.in_any_order(layer))
+    return not layer.kind and _is_along(layer, unknown)
+
+
+def _is_along(layer: Instance, rows: Data) -> bool:
+    if container_layers.kind_of(layer) not in OF_A_DIMENSION:
         return False
-    ndim = rows.ndim
-    for place in range(len(layer.arguments)):
-        held = layer.arguments.get(str(place), UNKNOWN)
-        for one in held.of(Instance):
-            assert isinstance(one, Instance)
-            dim = one.arguments.get("dim") or one.arguments.get("0") or UNKNOWN
-            along = dimensions.place(dim.constant(), ndim)
-            if one.kind in OF_A_DIMENSION and along == rows.dim:
-                return True
-            known = isinstance(one.type, str)
-            ndim = dimensions.of_layer(one, [value(replace(rows, ndim=ndim))]) if known else 0
-    return False
+    held = layer.arguments.get("dim") or layer.arguments.get("0") or UNKNOWN
+    dim = dimensions.place(held.constant(), rows.ndim)
+    return dim in (rows.dim, ...) or dimensions.may_be_of_rows(rows, [dim])
+
+
+def _in_turn(sequential: Instance, rows: Data) -> Iterator[tuple[Instance, Data]]:
+    """The layers of a Sequential in their order, each with what it gets."""
+    for layer in container_layers.in_turn(sequential):
+        yield layer, rows
+        known = isinstance(layer.type, str)
+        rows = replace(rows, ndim=dimensions.of_layer(layer, [value(rows)]) if known else 0)

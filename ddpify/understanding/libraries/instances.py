@@ -169,6 +169,7 @@ def instance_attribute(
         return value(atom)  # what a DataParallel wrapper holds
     in_place = name.endswith("_") and not name.startswith("_")  # of a tensor: weight.mul_()
     known = in_place or name in _KNOWN_MODEL_METHODS or container_layers.adds(atom, name)
+    known = known or container_layers.gives_layers(atom, name)
     if isinstance(atom.type, Class) and losses.is_option(name):
         return _option_of_a_loss(atom, name)
     if is_model(atom) and isinstance(atom.type, str) and not known:

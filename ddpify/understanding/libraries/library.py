@@ -37,7 +37,7 @@ from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.operators.in_place import changes_values
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import REPLICATED, Instance, Value
+from ddpify.understanding.values import REPLICATED, Data, Instance, Value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -125,6 +125,11 @@ def _by_family(  # type: ignore[no-untyped-def]
         for atom in made.of(Instance):
             new_optimizer(run, node, atom, [*args, *kwargs.values()])
         return made
+    if name in _PARAMETERS:
+        return _parameter(run, node, args, kwargs)
+    if name in _OF_PARAMETERS:
+        for expression, one in argument_pairs(node, args, kwargs):
+            run.demand_held(expression, one, f"{short}()")
     if is_module_class(name):
         return library_model(run, node, name, args, kwargs)
     if short == "from_pretrained" and name.startswith("torch.nn."):  # a layer of given weights
@@ -141,8 +146,6 @@ def _by_family(  # type: ignore[no-untyped-def]
         return library_object(run, node, name, args, kwargs)
     if name.startswith("torch.utils.data.") and short[:1].isupper():  # data sets and samplers
         return library_object(run, node, name, args, kwargs)
-    if name == "torch.nn.Parameter":
-        return REPLICATED  # no batch, whatever it is made of
     if name.startswith(TENSOR_LIBRARIES):
         made = tensor_function(run, node, name, short, args, kwargs)
         first = next((shown for shown, _ in argument_pairs(node, args, kwargs)), node)
@@ -152,6 +155,17 @@ def _by_family(  # type: ignore[no-untyped-def]
     return foreign(run, node, name, args, kwargs)
 
 
+def _parameter(
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """A parameter has the values of the tensor that it is made of; no batch made by hand is one."""
+    if not any(isinstance(a, Data) for one in (*args, *kwargs.values()) for a in one.atoms):
+        return REPLICATED
+    return tensor_function(run, node, "torch.autograd.Variable", "Variable", args, kwargs)
+
+
+_PARAMETERS = ("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer")
+_OF_PARAMETERS = ("torch.nn.ParameterList", "torch.nn.ParameterDict")
 _PROFILERS = ("torch.profiler.profile", "torch.autograd.profiler.profile")
 
 

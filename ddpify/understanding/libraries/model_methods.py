@@ -24,7 +24,7 @@ from ddpify.understanding.libraries.instances import (
     generator,
     library_model,
 )
-from ddpify.understanding.libraries.opaque import call_unknown, opaque
+from ddpify.understanding.libraries.opaque import call_instance, call_unknown, opaque
 from ddpify.understanding.libraries.tensor_methods import of_plain
 from ddpify.understanding.values import (
     REPLICATED,
@@ -78,7 +78,7 @@ def of_model(  # type: ignore[no-untyped-def]
     call = _Call(run, node, atom, name, args, kwargs)
     if mode_switches.is_other_method(name, call.given):
         return call_unknown(run, node, args, kwargs)
-    known = first_answer((_itself, _parts, _pretrained, _set_up, _written), call)
+    known = first_answer((_itself, _parts, _layers, _pretrained, _set_up, _written), call)
     return _opaque(call) if known is None else known
 
 
@@ -106,7 +106,19 @@ def _parts(call: _Call) -> Value | None:
         found = container_layers.own_of(run, node, model)
     else:
         found = value(Params(model) if kind == "parameters" else model)
-    return found if kind == name else generator(run, node, value(Tup((REPLICATED, found))))
+    return found if kind == name else _named(call, found)
+
+
+def _named(call: _Call, found: Value) -> Value:
+    return generator(call.run, call.node, value(Tup((REPLICATED, found))))
+
+
+def _layers(call: _Call) -> Value | None:
+    """What a dictionary or a list of layers gives: any of them, for which it stands itself."""
+    if not container_layers.gives_layers(call.model, call.name):
+        return None
+    found = value(call.model)
+    return _named(call, found) if call.name == "items" else found
 
 
 def _pretrained(call: _Call) -> Value | None:
@@ -148,6 +160,8 @@ def _opaque(call: _Call) -> Value:
     if name in ("forward", "__call__"):
         run.facts.event(model, "bypass", run.site(node), gradient=not run.no_grad)
         args, kwargs = model_inputs.entered(run, node, model, args, kwargs)
+        if container_layers.kind_of(model) not in ("", "torch.nn.Module"):
+            return call_instance(run, node, model, args, kwargs)
     batch_layers.inherited(run, model, args)
     return opaque(run, node, model, args, kwargs)
 

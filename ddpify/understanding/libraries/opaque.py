@@ -310,6 +310,11 @@ def _call_instance(
     args: list[Value],
     kwargs: Keywords,
 ) -> Value:
+    mixing = coupling_layers.mixing(target, args)
+    if mixing or container_layers.are_recurrent(target):
+        _run_layers(run, node, target, args, kwargs)
+        layers = mixing or container_layers.in_any_order(target)
+        return join(*(_call_instance(run, node, one, args, kwargs) for one in layers))
     along = _along_a_dimension(run, node, target, args)
     if along is not None:
         return along
