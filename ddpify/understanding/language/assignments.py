@@ -32,6 +32,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions, relative_ranks
 from ddpify.understanding.syntax import OPERATORS, dotted
 from ddpify.understanding.values import (
+    CONTAINERS,
     REPLICATED,
     UNKNOWN,
     Bound,
@@ -51,6 +52,8 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
+_OF_SETS = frozenset("|&^-")
+_DISPLAYS = (cst.Tuple, cst.List)
 _OUTLIVING = ("globals", "vars")  # what gives names that all rounds share
 
 
@@ -59,18 +62,38 @@ def plain(run: RunState, node: cst.Assign) -> None:
     result = defined(run, run.eval(node.value), node.value)
     if any(filled_tensors.is_filled(run, t.target, node.value) for t in node.targets):
         pass  # split where it is used
-    elif not any(type(t.target) is cst.Tuple for t in node.targets):
+    elif not any(isinstance(t.target, _DISPLAYS) for t in node.targets):
         result = handmade_batches.defined(run, result, node.value)
     elif isinstance(node.value, cst.Tuple):
         result = _named_parts(run, result, node.value)
     for target in node.targets:
-        if type(target.target) is cst.Tuple and type(node.value) is not cst.Tuple:
+        if isinstance(target.target, _DISPLAYS) and not isinstance(node.value, _DISPLAYS):
             _unpack(run, target.target, result, node.value)
             _know_dimensions(run, target.target, node.value)
         else:
-            held = accumulated_rows.taken(run, target.target, node.value, result)
+            parts = _nested(run, target.target, result, node.value)
+            held = accumulated_rows.taken(run, target.target, node.value, parts)
             assign(run, target.target, held)
             _kept(run, target.target, node.value, held)
+
+
+def _nested(
+    run: RunState, target: cst.BaseExpression, result: Value, shown: cst.BaseExpression
+) -> Value:
+    """The parts of ``(first, *rest), last = x, y``: samples that are taken apart are of all."""
+    if not isinstance(target, _DISPLAYS) or not isinstance(shown, _DISPLAYS):
+        return result
+    elements_ = [*target.elements, *shown.elements]
+    known = [tup.items for tup in result.of(Tup)]
+    if len(known) != 1 or any(isinstance(one, cst.StarredElement) for one in elements_):
+        return result
+    parts = [
+        _one_by_one(run, one.value, part, source.value)
+        if isinstance(one.value, _DISPLAYS)
+        else part
+        for one, part, source in zip(target.elements, known[0], shown.elements, strict=False)
+    ]
+    return value(Tup((*parts, *known[0][len(parts) :])))
 
 
 def _is_of_a_model(run: RunState, shown: cst.BaseExpression) -> bool:
@@ -87,7 +110,9 @@ def _is_a_size(shown: cst.BaseExpression) -> bool:
     return name == "shape" or (called and name == "size")
 
 
-def _know_dimensions(run: RunState, target: cst.Tuple, shown: cst.BaseExpression) -> None:
+def _know_dimensions(
+    run: RunState, target: cst.Tuple | cst.List, shown: cst.BaseExpression
+) -> None:
     """``b, steps, width = x.shape`` tells how many dimensions ``x`` has from there on."""
     asked = shown.func if isinstance(shown, cst.Call) else shown
     if not _is_a_size(shown) or not isinstance(asked, cst.Attribute):
@@ -187,6 +212,8 @@ def augmented(run: RunState, node: cst.AugAssign) -> None:
     operator = OPERATORS.get(type(node.operator), "?")
     result = _accumulated(run, node, operator, old, new)
     picked_views.change(run, old, [node.value])
+    if operator in _OF_SETS and any(made.type in CONTAINERS for made in old.of(Instance)):
+        run.demand(node.value, new, uses.A_KEPT_COLLECTION)
     for held in old.data:
         samples_by_place.changed(run, node, held, "extend")
         if held.listed and not run.collating:

@@ -292,6 +292,7 @@ def _call(run: RunState, node: cst.Call) -> Value:
         if enters and result.data:
             result = definition_sites.given_as(result, arg.value)
         if arg.star == "*":
+            result = star_args.of_all_samples(run, arg.value, result) if enters else result
             left = star_args.open_parameters(callee, node, len(args))
             args.extend(star_args.spread(run, arg.value, result, left))
         elif arg.star == "**":

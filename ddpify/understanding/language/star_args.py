@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import definition_sites, uses
+from ddpify.understanding.arithmetic import indexed_rows
 from ddpify.understanding.batching import named_parts
 from ddpify.understanding.forms import NumberKind
 from ddpify.understanding.language import attributes, elements
@@ -52,6 +54,15 @@ def spread(
     parts = [elements.unpacked(run, result, position, count) for position in range(count)]
     pairs = zip(parts, open_, strict=True)
     return [p if o.default is None else join(p, run.default(o.default)) for p, o in pairs]
+
+
+def of_all_samples(run: RunState, node: cst.BaseExpression, result: Value) -> Value:
+    """What is spread over a function's parameters: a batch's rows are told apart by them."""
+    rows = [data for data in result.data if indexed_rows.is_plain_batch(data)]
+    if run.collating or not rows:
+        return result
+    run.demand(node, value(*rows), uses.A_STATISTIC)
+    return definition_sites.reduced(result)
 
 
 def spread_keywords(

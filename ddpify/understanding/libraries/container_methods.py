@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 
 _READING = frozenset("items get values keys copy index count".split())
+_SETS = ("set", "frozenset")
 _TAKING_OUT = frozenset("pop popleft remove".split())
 _REORDERING = frozenset("clear reverse rotate".split())
 
@@ -59,7 +60,9 @@ def of_container(  # type: ignore[no-untyped-def]
     """What a list, a dictionary, a set or a generator takes and gives."""
     call = _Call(run, node, atom, name, args, kwargs)
     _note_change(call)
-    rule = _RULES.get(name, _of_operators if name.startswith("__") else None)
+    rule = _RULES.get(name, _of_operators if name.startswith("__") else _read)
+    if atom.type in _SETS and name != "add":
+        _read(call)  # what samples have in common with others, they have with those of all ranks
     given = None if rule is None else rule(call)
     return REPLICATED if given is None else given
 
@@ -101,8 +104,16 @@ def _appended(call: _Call) -> Value | None:
 
 
 def _taken_in(call: _Call) -> Value | None:
+    for expression, one in argument_pairs(call.node, call.args, {}):
+        # A dictionary gives what lies under its keys; of samples, a set or a counter takes each.
+        if call.name == "update" and (one.data or any(map(_gives_each, one.of(Instance)))):
+            call.run.demand_held(expression, one, "update()")
     _take(call.run, call.node, call.held, call.name, call.args, call.kwargs)
     return None
+
+
+def _gives_each(made: Instance) -> bool:
+    return made.each or made.kind == "generator"
 
 
 def _items(call: _Call) -> Value:
@@ -117,9 +128,7 @@ def _got(call: _Call) -> Value | None:
     found = call.held.attributes.get(f"[{key!r}]") if key is not ... else None
     if found is not None:
         return found
-    given = (atom for one in call.args[1:] for atom in one.atoms)
-    other = (atom for atom in given if not isinstance(atom, (Const, Number)))
-    return join(call.held.elements, value(*other))
+    return join(call.held.elements, _instead(call))
 
 
 def _values(call: _Call) -> Value:
@@ -131,7 +140,13 @@ def _copied(call: _Call) -> Value:
 
 
 def _taken_out(call: _Call) -> Value:
-    return call.held.elements
+    return join(call.held.elements, _instead(call))
+
+
+def _instead(call: _Call) -> Value:
+    """What is given in the place of what may not be there."""
+    given = (atom for one in call.args[1:] for atom in one.atoms)
+    return value(*(atom for atom in given if not isinstance(atom, (Const, Number))))
 
 
 def _next(call: _Call) -> Value | None:
@@ -143,6 +158,11 @@ def _next(call: _Call) -> Value | None:
 def _sent(call: _Call) -> None:
     """What a generator computes of it is not followed."""
     tensor_pairs.note_used_unseen(call.run, call.node, call.args)
+    _read(call)
+
+
+def _read(call: _Call) -> None:
+    """What is given to any other method may be compared with what is held."""
     for expression, one in argument_pairs(call.node, call.args, call.kwargs):
         call.run.demand_held(expression, one, f"{call.name}()")
 

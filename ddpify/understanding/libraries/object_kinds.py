@@ -48,6 +48,7 @@ _ALIASES = {
     "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
     "tqdm.autonotebook.tqdm": "tqdm.auto.tqdm",
     "pathlib.PosixPath": "pathlib.Path",
+    "collections.OrderedDict": "builtins.dict",
 }
 
 

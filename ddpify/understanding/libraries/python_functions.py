@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -59,7 +59,10 @@ if TYPE_CHECKING:
 UNREAD_FUNCTION = "eval.function"  # that a text makes
 _MOST_TOGETHER = 5
 _OF_ONE = frozenset("float int bool round str".split())
-_READS = frozenset("float int str repr bool round format complex hash ascii".split())
+# These say nothing of what a tensor holds; all others may read it.
+_SAYING_NOTHING = frozenset(
+    "type isinstance issubclass hasattr callable id dir delattr object property help".split()
+)
 
 
 def builtin(  # type: ignore[no-untyped-def]
@@ -78,7 +81,7 @@ def builtin(  # type: ignore[no-untyped-def]
         return result if name in _COLLECTING else instances.passes_on(run, args, result)
     if name == "int" and len(args) == 1 and _is_count(args[0]):
         return value(*map(_rounded, args[0].atoms))
-    if name in _READS or name in ("print", "max", "min", "any", "all", "divmod", "pow"):
+    if name not in _SAYING_NOTHING:
         for expression, one in argument_pairs(node, args, kwargs):
             run.demand_held(expression, one, f"{name}()")
             run.demand(expression, per_sample_lists.numbers(one), f"{name}()")
@@ -421,8 +424,9 @@ def _dict(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Ke
         for other in others:
             for key, held in list(other.attributes.items()):
                 run.put(made, key, held)
-        for pair in run.collected(node, one).of(Tup) if not others else ():
-            run.put(made, "*", join(*pair.items[1:]))
+        for pair in _pairs(run, node, one) if not others else ():
+            name = pair.items[0].constant() if pair.items else ...
+            run.put(made, "*" if name is ... else f"[{name!r}]", join(*pair.items[1:]))
     for key, held in kwargs.items():
         if key == "**":
             run.put(made, "*", named_parts.any_part(held))
@@ -431,12 +435,23 @@ def _dict(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Ke
     return value(made)
 
 
+def _pairs(run: RunState, node: cst.BaseExpression, one: Value) -> Iterator[Tup]:
+    """The pairs that a dictionary is made of, each by itself where they are written out."""
+    for atom in one.atoms:
+        told = isinstance(atom, Instance) and atom.type == "list" and "*" not in atom.attributes
+        parts = [*atom.attributes.values()] if told else atom.items if type(atom) is Tup else ()  # type: ignore[attr-defined]
+        for part in parts or [run.collected(node, value(atom))]:
+            yield from part.of(Tup)
+
+
 def _iter(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     made = run.instance(node, run.module, "generator")
     if args and full_data_batches.is_taken(run, node, args[0]):
         made.hold("*", handmade_batches.yielded(run))
         return value(made)
-    made.hold("*", run.iterate(node, args[0]) if args else UNKNOWN)
+    # What is taken of it by ``next()`` is a sample by its place among all.
+    rows = _rows_of_all(run, node, 0, args[0]) if args else UNKNOWN
+    made.hold("*", run.iterate(node, rows))
     return value(made)
 
 
@@ -453,7 +468,10 @@ def _next(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         run.takes_batch(shown.value if isinstance(shown, cst.Name) else "")
         joint_loaders.taken_besides(run, node, element)
         current_batch.asked(run, joint_loaders.sources(element), element)
-    return element
+    if len(args) < 2:
+        return element
+    run.demand(_argument(node, 1), args[1], uses.A_STATISTIC)
+    return join(element, reduced(args[1]))
 
 
 def _map(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
@@ -477,7 +495,7 @@ def _filter(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value
     if len(args) != 2:
         return UNKNOWN
     made = run.instance(node, run.module, "list")
-    element = run.iterate(_argument(node, 1), args[1])
+    element = run.iterate(_argument(node, 1), _rows_of_all(run, node, 1, args[1]))
     run.call(node, args[0], [element], {})
     run.put(made, "*", left_out_samples.in_filter(run, node, element))
     return value(made)
@@ -618,7 +636,8 @@ def _reduce(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: 
 _BUILTINS: dict[str, Callable[..., Value]] = {
     "len": _len, "sum": _sum, "enumerate": _enumerate, "zip": _zip, "list": _listed,
     "tuple": _listed, "sorted": _sorted, "reversed": _reversed, "iter": _iter,
-    "next": _next, "map": _map, "super": _super, "getattr": _getattr, "set": _set,
+    "next": _next, "map": _map, "super": _super, "getattr": _getattr,
+    "set": _set, "frozenset": _set,
     **dict.fromkeys(("setattr", "__setattr__"), lookup_by_name.set_attribute),
     **dict.fromkeys(("staticmethod", "classmethod"), _handed_on),
     "range": _range, "filter": _filter, "eval": _eval, "abs": _abs,
@@ -627,7 +646,7 @@ _BUILTINS: dict[str, Callable[..., Value]] = {
 
 
 _COLLECTING = frozenset(
-    {"list", "tuple", "set", "sorted", "reversed"}
+    {"list", "tuple", "set", "frozenset", "sorted", "reversed"}
 )  # all that an iterable gives
 
 
