@@ -26,7 +26,7 @@ from ddpify.understanding.language import (
     forward_attributes,
     totals,
 )
-from ddpify.understanding.libraries import loaded_files
+from ddpify.understanding.libraries import loaded_files, own_methods
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions, relative_ranks
@@ -148,6 +148,8 @@ def _kept(
         sample_tables.item(run, target)
         _under_a_name(run, target, shown, new)
     elif type(target) is cst.Attribute:
+        if any(run.seen(target.value).of(Function)) and run.in_batch_loop():
+            elements.kept(run, shown, new)
         for owner in run.seen(target.value).of(Instance):
             carried_values.stored(run, owner, target.attr.value, shown, new)
         persistent_state.buffer(run, target, shown, new, added=added)
@@ -243,6 +245,9 @@ def _accumulated(
     if any(d.placement.partial for d in new.data) and run.outlives_batch(node.target):
         run.demand(node.value, new, uses.A_TOTAL)
         new = definition_sites.reduced(new)
+    own = own_methods.in_place(run, node.target, operator, (node.target, old), (node.value, new))
+    if own is not None:
+        return own
     sample_tables.counted(run, node.target, old, new)
     result = tensor_pairs.binary(run, node, operator, (node.target, old), (node.value, new))
     totals.added(run, node, old, new, result)
@@ -351,6 +356,7 @@ def _prints_into(run: RunState, node: cst.BaseExpression, stream: Value) -> None
 def _assign_item(run: RunState, target: cst.Subscript, new: Value) -> None:
     owner = run.eval(target.value)
     key = elements.subscript_key(run, target)
+    _set_own(run, target, owner, new)
     row_writes.write(run, target, owner, new)
     picked_views.change(run, owner)
     picked = any(d.placement is Placement.ROWS for d in new.data)
@@ -360,3 +366,11 @@ def _assign_item(run: RunState, target: cst.Subscript, new: Value) -> None:
         if atom.type == "list":
             samples_by_place.put_into_list(run, target, new)
         run.put(atom, key, kept)
+
+
+def _set_own(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> None:
+    """``x[i] = value`` calls the method of an object of the project."""
+    part = target.slice[0].slice
+    index = run.seen(part.value) if isinstance(part, cst.Index) else REPLICATED
+    at = part.value if isinstance(part, cst.Index) else target
+    own_methods.called(run, target, owner, "setitem", (at, index or REPLICATED), (target, new))

@@ -10,6 +10,7 @@ import libcst as cst
 from ddpify.understanding import narrowing, uses
 from ddpify.understanding.batching import joint_loaders
 from ddpify.understanding.language import branch_tests, patterns
+from ddpify.understanding.libraries import own_methods
 from ddpify.understanding.syntax import is_main_guard
 from ddpify.understanding.values import UNKNOWN, Instance, Value, join, value
 
@@ -130,6 +131,7 @@ def condition(run: RunState, test: cst.BaseExpression) -> bool | None:
     """Evaluate a test; its truth where it is a literal."""
     result = run.eval(test)
     run.demand(test, result, uses.A_CONDITION)
+    run.demand(test, own_methods.truth(run, test, result), uses.A_CONDITION)
     return branch_tests.truth(run, test, result)
 
 

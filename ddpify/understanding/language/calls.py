@@ -182,7 +182,7 @@ def _instantiate(
         for function in initialiser.of(Function):
             call_function(run, function, args, kwargs, instance, run.site(node))
     else:
-        instances.given_to_base(run, instance, args, kwargs)
+        instances.given_to_base(run, node, instance, args, kwargs)
         _fill_fields(run, node, instance, made, args, kwargs)
         if mapping_classes.is_mapping(instance):
             container_methods.of_container(run, node, instance, "update", args, {})

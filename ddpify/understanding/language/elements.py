@@ -119,6 +119,13 @@ def _is_of_a_model(run: RunState, node: cst.BaseExpression, rows: Data) -> bool:
     return named and rows.names <= run.facts.forwards.sharded_calls
 
 
+def _own_index(run: RunState, node: cst.Subscript) -> Value:
+    """What the ``__getitem__`` of an object of the project gets; a number if nothing is known."""
+    part = node.slice[0].slice
+    counted = run.seen(part.value) if isinstance(part, cst.Index) else UNKNOWN
+    return counted if len(node.slice) == 1 and counted.data else REPLICATED
+
+
 def subscript_key(run: RunState, node: cst.Subscript) -> str:
     """The key of a container element: its literal, or ``*``."""
     constants = []
@@ -184,7 +191,7 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
         found = atom.type.find("__getitem__")
         if found is not None:
             functions = [Bound(atom, f) for f in found.of(Function)]
-            return run.call(node, value(*functions), [REPLICATED], {})
+            return run.call(node, value(*functions), [_own_index(run, node)], {})
     if object_kinds.is_model(atom):
         # A layer, as good as its model; or a layer's parameter, of which the index takes rows.
         layer = container_layers.at(atom, key) if run.frames_forward() else None

@@ -22,6 +22,7 @@ from ddpify.understanding.language import (
     elements,
     star_args,
 )
+from ddpify.understanding.libraries import own_methods
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import children
 from ddpify.understanding.syntax import OPERATORS
@@ -82,7 +83,9 @@ def _concatenated(run: RunState, node: cst.ConcatenatedString) -> Value:
 def _formatted(run: RunState, node: cst.FormattedString) -> Value:
     for part in node.parts:
         if isinstance(part, cst.FormattedStringExpression):
-            run.demand_held(part.expression, run.eval(part.expression), "an f-string")
+            held = run.eval(part.expression)
+            own_methods.as_text(run, part.expression, held)
+            run.demand_held(part.expression, held, "an f-string")
     return REPLICATED
 
 
@@ -94,13 +97,19 @@ def _binary(run: RunState, node: cst.BinaryOperation) -> Value:
     ):
         run.demand_held(node.right, right, "a formatted string")
         return REPLICATED
-    return tensor_pairs.binary(run, node, operator, (node.left, left), (node.right, right))
+    both = (node.left, left), (node.right, right)
+    own = own_methods.of_two(run, node, operator, *both)
+    return tensor_pairs.binary(run, node, operator, *both) if own is None else own
 
 
 def _unary(run: RunState, node: cst.UnaryOperation) -> Value:
     operand = run.eval(node.expression)
+    own = own_methods.of_one(run, node, operand)
+    if own is not None:
+        return own
     if isinstance(node.operator, cst.Not):
         run.demand(node.expression, operand, uses.A_CONDITION)
+        own_methods.truth(run, node.expression, operand)
         truth = branch_tests.truth(run, node.expression, operand)
         return REPLICATED if truth is None else value(Const(not truth))
     if isinstance(node.operator, cst.Minus):
@@ -123,6 +132,9 @@ def _boolean(run: RunState, node: cst.BooleanOperation) -> Value:
 def _comparison(run: RunState, node: cst.Comparison) -> Value:
     sides = [node.left, *(target.comparator for target in node.comparisons)]
     values = run.eval_all(sides)
+    own = own_methods.compared(run, node, values)
+    if own is not None:
+        return own
     identity = any(isinstance(t.operator, (cst.Is, cst.IsNot)) for t in node.comparisons)
     if identity and not any(d.placement is Placement.COUNT for one in values for d in one.data):
         return REPLICATED

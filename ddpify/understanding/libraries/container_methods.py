@@ -11,6 +11,7 @@ from ddpify.records import record
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import tensor_pairs
 from ddpify.understanding.batching import (
+    carried_values,
     collating_order,
     left_out_samples,
     per_sample_lists,
@@ -117,7 +118,7 @@ def _gives_each(made: Instance) -> bool:
 
 
 def _items(call: _Call) -> Value:
-    pair = Tup((REPLICATED, call.held.elements))
+    pair = Tup((REPLICATED, _all_held(call)))
     return generator(call.run, call.node, value(pair))
 
 
@@ -125,14 +126,22 @@ def _got(call: _Call) -> Value | None:
     if not call.args:
         return None
     key = call.args[0].constant()
-    found = call.held.attributes.get(f"[{key!r}]") if key is not ... else None
+    name = f"[{key!r}]"
+    found = call.held.attributes.get(name) if key is not ... else None
     if found is not None:
-        return found
-    return join(call.held.elements, _instead(call))
+        return join(carried_values.read(call.run, call.held, name, found), _instead(call))
+    return join(_all_held(call), _instead(call))
+
+
+def _all_held(call: _Call) -> Value:
+    """What lies under any key, perhaps since an earlier batch."""
+    held = call.held
+    parts = [carried_values.read(call.run, held, *one) for one in [*held.attributes.items()]]
+    return join(held.elements, *parts)
 
 
 def _values(call: _Call) -> Value:
-    return generator(call.run, call.node, call.held.elements)
+    return generator(call.run, call.node, _all_held(call))
 
 
 def _copied(call: _Call) -> Value:
@@ -140,7 +149,7 @@ def _copied(call: _Call) -> Value:
 
 
 def _taken_out(call: _Call) -> Value:
-    return join(call.held.elements, _instead(call))
+    return join(_all_held(call), _instead(call))
 
 
 def _instead(call: _Call) -> Value:
@@ -218,5 +227,6 @@ def _take(  # type: ignore[no-untyped-def]
             for key, held in list(source.attributes.items()):
                 held = ragged_samples.extended(run, node, atom, held) if name == "extend" else held
                 run.put(atom, key if name == "update" else "*", held)
-    for key, one in kwargs.items():
+    for (shown, one), key in zip(argument_pairs(node, [], kwargs), kwargs, strict=True):
+        carried_values.stored(run, atom, f"[{key!r}]", shown, one)
         run.put(atom, f"[{key!r}]", one)

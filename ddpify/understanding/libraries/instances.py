@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arguments import Keywords
+from ddpify.understanding import uses
+from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.batching import collating, handmade_batches, nested_batches
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.libraries import (
@@ -53,6 +54,10 @@ RETURNS_MODEL = frozenset(
     " xpu to_empty compile".split()
 )
 MOVES = frozenset("to cuda cpu half double float bfloat16 type xpu".split())
+_COLLECTIONS = frozenset(
+    "builtins.list builtins.tuple builtins.set builtins.frozenset collections.deque"
+    " collections.UserList collections.Counter".split()
+)
 _MODEL_METHODS = frozenset("parameters named_parameters state_dict load_state_dict".split())
 
 
@@ -73,8 +78,13 @@ def instantiated(
     side_effects.downloads(run, node, made, kwargs)
 
 
-def given_to_base(run: RunState, made: Instance, args: list[Value], kwargs: Keywords) -> None:
+def given_to_base(
+    run: RunState, node: cst.BaseExpression, made: Instance, args: list[Value], kwargs: Keywords
+) -> None:
     """Remember the arguments that a class without ``__init__`` passes to its library base."""
+    bases = made.type.library_bases() if isinstance(made.type, Class) else ()
+    for shown, one in argument_pairs(node, args, kwargs) if {*bases} & _COLLECTIONS else ():
+        run.demand_held(shown, one, uses.A_KEPT_COLLECTION)
     _remember(run, made, LOADER_ARGUMENTS, args, kwargs)
 
 

@@ -122,7 +122,7 @@ def _object_method(  # type: ignore[no-untyped-def]
     if is_model(atom):
         return of_model(run, node, atom, name, args, kwargs)
     if name == "__init__" and is_loader(atom):  # super().__init__(dataset, collate_fn=...)
-        given_to_base(run, atom, args, kwargs)
+        given_to_base(run, node, atom, args, kwargs)
         return REPLICATED
     if atom.role == "optimizer" and name == "step":
         for one in args:

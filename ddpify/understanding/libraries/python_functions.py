@@ -26,7 +26,13 @@ from ddpify.understanding.batching import (
 )
 from ddpify.understanding.definition_sites import reduced
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
-from ddpify.understanding.libraries import full_data_batches, instances, lookup_by_name, sorting
+from ddpify.understanding.libraries import (
+    full_data_batches,
+    instances,
+    lookup_by_name,
+    own_methods,
+    sorting,
+)
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import tensor_sizes
@@ -71,6 +77,9 @@ def builtin(  # type: ignore[no-untyped-def]
     """Call one of Python's own functions."""
     if name == "dict":
         return _dict(run, node, args, kwargs)
+    own = own_methods.builtin(run, node, name, args)
+    if own:
+        return own
     handler = _BUILTINS.get(name)
     if name in sorting.ORDERING:
         sorting.compared(run, node, args, kwargs)
@@ -120,6 +129,9 @@ def _abs(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
 
 
 def _len(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
+    own = own_methods.called(run, node, args[0], "len") if args else None
+    if own is not None and own.data:  # of a batch's rows
+        return value(*own.data)
     if run.collating and args:
         samples = collating.length(args[0])
         if samples is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from ddpify.understanding.frames import Frame
 from ddpify.understanding.run_state.state import State
 from ddpify.understanding.values import UNKNOWN, Instance, Value, join
 
@@ -45,8 +46,7 @@ class Rounds(State):
     def _is_of_this_call(self, made: Instance) -> bool:
         """Whether a function in progress made an object after the current batch had come."""
         for frame in reversed(self.frames):
-            inside = frame.runs is not None and frame.module is made.module
-            if inside and frame.module.holds(frame.runs, made.site):  # type: ignore[arg-type]
+            if _is_made_by(frame, made):
                 own = (loop for loop in frame.loops if not frame.module.holds(loop.node, made.site))
                 return not any(loop.takes_batches for loop in own)
             if any(loop.takes_batches for loop in frame.loops):
@@ -78,3 +78,12 @@ class Rounds(State):
         """Whether the current batch is replicated."""
         looped = any(loop.takes_replicated for frame in self.frames for loop in frame.loops)
         return bool(self.taking_replicated) or looped
+
+
+def _is_made_by(frame: Frame, made: Instance) -> bool:
+    """Whether the function of a frame makes an object; those of its defaults were there before."""
+    runs, module = frame.runs, frame.module
+    if runs is None or module is not made.module or not module.holds(runs, made.site):
+        return False
+    parameters = getattr(runs, "params", None)
+    return parameters is None or not module.holds(parameters, made.site)
