@@ -7,12 +7,13 @@ import gc
 import os
 import sys
 
+from ddpify import garbage
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code (see :func:`ddpify.cli.main`)."""
     given = sys.argv[1:] if arguments is None else arguments
-    # Trees are many small objects that stay: looking for garbage among them is a tenth of the time.
-    gc.set_threshold(100_000, 20, 20)
+    garbage.look_rarely()
     # They go when the process ends, without a last search for garbage, which takes as long.
     atexit.register(gc.freeze)
     try:

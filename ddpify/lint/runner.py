@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ddpify import progress
+from ddpify import garbage, progress
 from ddpify.errors import DdpifyError
 from ddpify.lint.config import Settings, usage
 from ddpify.lint.diagnostics import Diagnostic, Severity, Span
@@ -139,17 +139,25 @@ def _workers(documents: Sequence[Document], jobs: int | None) -> int:
     return min(os.cpu_count() or 1, len(documents), total // _BYTES_PER_WORKER)
 
 
+def _start_worker() -> None:
+    """What a process of a pool begins with, as the one that started it did."""
+    from ddpify.lint import light_libcst
+
+    garbage.look_rarely()
+    light_libcst.install()
+
+
 def _pooled(documents: Sequence[Document], settings: Settings, workers: int) -> Iterator[Result]:
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
 
-    from ddpify.lint import interrupts, light_libcst
+    from ddpify.lint import interrupts
 
     # Large files first, so that none is left over at the end; results come back in order.
     order = sorted(range(len(documents)), key=lambda n: -len(documents[n].data))
     with ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=light_libcst.install
+        workers, mp_context=get_context("spawn"), initializer=_start_worker
     ) as pool:
         try:
             with interrupts.held():  # the processes start here, and leave Ctrl-C to this one
