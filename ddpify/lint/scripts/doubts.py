@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -9,13 +10,23 @@ import libcst as cst
 from ddpify.lint.scripts.control import MAY_BE_RANK, Control
 from ddpify.lint.scripts.one_process import is_kept_to_one_process, runs_alone
 from ddpify.lint.scripts.set_by_rank import is_for_the_others, is_set_by_rank
-from ddpify.understanding.structure import walk
+from ddpify.understanding.structure import Guard, walk
 from ddpify.understanding.syntax import code_of, spreads
 from ddpify.understanding.taint.call_graph import called, passed
 from ddpify.understanding.taint.dependencies import constant_key
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.values import Bound, Method
 
+_A_RANK = re.compile(r"(?i)(?<![a-z])(local|global|node)?_?rank(?![a-z])")
+# Questions that a process without a rank answers otherwise than all that have one.
+_OF_ANY_RANK = {
+    (cst.NotEqual, "-1"): True,
+    (cst.GreaterThan, "-1"): True,
+    (cst.GreaterThanEqual, "0"): True,
+    (cst.Equal, "-1"): False,
+    (cst.LessThanEqual, "-1"): False,
+    (cst.LessThan, "0"): False,
+}
 # What a name may keep of a question: calls give something else.
 _PLAIN = (cst.Name, cst.Attribute, cst.Comparison, cst.BooleanOperation, cst.UnaryOperation,
           cst.IfExp)  # fmt: skip
@@ -32,7 +43,8 @@ def may_be_guarded(
     if control.starts_processes(node) or is_kept_to_one_process(control, node):
         return True
     if any(
-        _may_depend_on_rank(control, guard.test) and not is_for_the_others(control, guard)
+        _may_depend_on_rank(control, guard.test)
+        and not (is_for_the_others(control, guard) or asks_for_any_rank(guard))
         for guard in control.guards(node)
     ):
         return True
@@ -55,6 +67,16 @@ def may_be_guarded(
         or _says_no(control, node, function, site.node)
         for site in callers
     )
+
+
+def asks_for_any_rank(guard: Guard) -> bool:
+    """``if local_rank != -1:``, and ``else:`` of ``if rank < 0:``: all ranks of a run get there."""
+    test = guard.test
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return False
+    target = test.comparisons[0]
+    asked = type(target.operator), code_of(target.comparator)
+    return bool(_A_RANK.search(code_of(test.left))) and _OF_ANY_RANK.get(asked) is guard.positive
 
 
 def _says_no(

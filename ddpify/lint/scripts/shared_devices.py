@@ -6,6 +6,7 @@ import re
 
 import libcst as cst
 
+from ddpify.lint.scripts.doubts import asks_for_any_rank
 from ddpify.lint.scripts.literal_devices import SET_DEVICE
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.syntax import code_of
@@ -82,7 +83,7 @@ def _in_other_branch(script: Script, node: cst.CSTNode) -> bool:
         for guard in script.control.guards(wrap.site.node)
     }
     for guard in script.control.guards(node):
-        if (code_of(guard.test), guard.positive) in wrapping:
+        if (code_of(guard.test), guard.positive) in wrapping or asks_for_any_rank(guard):
             continue  # a branch that the wrapper is in, too, or one of the same question
         text = script.code(guard.test, 200)
         if "is_available" not in text or "dist" in text:
