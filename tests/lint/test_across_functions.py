@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from ddpify.lint.scripts.script import Script
+from ddpify.records import replace
+from ddpify.source import source_from_bytes
 from tests.lint.conftest import Lint
 from tests.lint.setups import SETUPS
 
@@ -155,6 +159,21 @@ for epoch in range(epochs):
         criterion(model(x), y).backward()
         optimizer.step()
 """
+EVALUATED = """
+def score(net):
+    total = 0.0
+    for x, y in DataLoader(dataset, 32):
+        total += criterion(net(x.to(device)), y.to(device))
+    return total
+
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model.module(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+    with torch.no_grad():
+        print(score(model))
+"""
 PAIRS = {
     "a part frozen where the model is wrapped": Pair("DDP306", FROZEN, "trainer.train()", "pass"),
     "a layer replaced where it is wrapped": Pair("DDP307", REPLACED, "trainer.train()", "pass"),
@@ -237,3 +256,40 @@ if options.train:
 def test_a_rate_beside_a_step_in_an_object(factor: str, found: bool, lint_text: Lint) -> None:
     text = SETUPS["distributed"] + RATE.format(factor=factor)
     assert ("DDP406" in [one.code for one in lint_text(text)]) is found
+
+
+CHOSEN = """
+def choose(number):
+    if {test}:
+        return torch.device("cuda", 0)
+    return torch.device("cpu")
+
+chosen = choose(local_rank)
+other = DDP(Net().to(chosen))
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "found"),
+    [
+        ("local_rank != -1", True),
+        ("local_rank >= 0", True),
+        ("local_rank > 0", False),
+        ("local_rank == 0", False),
+        ("local_rank == -1", False),
+    ],
+)
+def test_a_gpu_for_any_rank(test: str, found: bool, lint_text: Lint) -> None:
+    text = SETUPS["distributed"] + CHOSEN.format(test=test) + STEPS
+    assert ("DDP201" in [one.code for one in lint_text(text)]) is found
+
+
+def test_a_call_of_an_evaluation_records_no_graph(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    text = SETUPS["distributed"] + EVALUATED.replace("model.module", "model")
+    script = Script(source_from_bytes(text.encode(), str(path)), tmp_path)
+    (wrap,) = script.wraps
+    # Calls that are understood together may count as those of a training.
+    calls = [replace(one, gradient=True) for one in script.events(wrap.wrapper, "call")]
+    recorded = [script.control.records_graph(one) for one in calls]
+    assert sorted(recorded) == [False, True]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.facts import Site
+from ddpify.understanding.facts import Event, Site
 from ddpify.understanding.language.overloads import fails
 from ddpify.understanding.libraries.object_kinds import NO_GRAD
 from ddpify.understanding.structure import Guard
@@ -113,6 +113,12 @@ class Ways:
             if isinstance(above, cst.FunctionDef):
                 return self._function_without_grad(above, seen)
         return False
+
+    def records_graph(self, event: Event) -> bool:
+        """Whether a model is called where a graph is recorded: an event may not tell the calls of
+        its function apart, of which an evaluation makes some.
+        """
+        return event.gradient and not self.without_grad(event.site.node)
 
     def _function_without_grad(
         self, function: cst.FunctionDef, seen: frozenset[cst.CSTNode]

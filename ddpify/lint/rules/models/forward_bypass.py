@@ -191,7 +191,7 @@ def _called_with_gradients(script: Script, wrapper: Instance, bypass: cst.Call) 
     evaluation none does.
     """
     return any(
-        event.gradient
+        script.control.records_graph(event)
         and isinstance(event.site.node, cst.Call)
         and event.site.node is not bypass
         and module_of(event.site.node.func) is None

@@ -195,7 +195,7 @@ def _is_optimised(script: Script, wrap: Wrap) -> bool:
     models = (wrap.wrapper, *wrap.held)
     if any(script.events(model, "optimize") for model in models):
         return True
-    trained = any(event.gradient for event in script.events(wrap.wrapper, "call"))
+    trained = any(map(script.control.records_graph, script.events(wrap.wrapper, "call")))
     return trained and any(script.events(model, "given") for model in models)
 
 

@@ -106,7 +106,7 @@ def check(script: Script) -> Iterator[Finding]:
         held = [one for one in wrap.held if one is not wrap.wrapper]  # of ``self.x = DDP(self.x)``
         if wrap.wrapper.type != DDP:
             continue
-        if any(event.gradient for event in script.events(wrap.wrapper, "call")):
+        if any(map(script.control.records_graph, script.events(wrap.wrapper, "call"))):
             continue
         if not held:
             continue
@@ -133,7 +133,7 @@ def _calls_after(script: Script, wrap: Wrap, raw: Instance) -> Iterator[Event]:
     after = False
     for event in script.events(raw, "wrap", "call"):
         after = after or event.site.node is wrap.site.node
-        trains = after and event.kind == "call" and event.gradient
+        trains = after and event.kind == "call" and script.control.records_graph(event)
         if trains and any(script.trains(loop) for loop in script.control.around(event.site.node)):
             yield event
 
