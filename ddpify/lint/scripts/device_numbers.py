@@ -78,8 +78,19 @@ def comes_from(script: Script, node: cst.BaseExpression) -> Iterator[cst.BaseExp
 
 def is_number(script: Script, node: cst.BaseExpression) -> bool:
     """Whether it is a number itself, and not a device that was made of one elsewhere."""
-    devices = set(script.calls("torch.device"))
-    return not any(one in devices or _is_text(one) for one in comes_from(script, node))
+    devices = set(script.calls("torch.device", everywhere=True))
+    return not any(
+        _is_text(one) or not devices.isdisjoint(_choices(one)) for one in comes_from(script, node)
+    )
+
+
+def _choices(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """``a if cuda else b`` gives one of two."""
+    if isinstance(node, cst.IfExp):
+        yield from _choices(node.body)
+        yield from _choices(node.orelse)
+    else:
+        yield node
 
 
 def _is_text(node: cst.BaseExpression) -> bool:

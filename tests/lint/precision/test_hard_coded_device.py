@@ -152,3 +152,29 @@ device = torch.device("cuda:0")
 evaluate(DataLoader(dataset, sampler=DistributedSampler(dataset, 1 + 0, rank=0)), device)
 """
     assert not lint_text(text, select=("DDP201",))
+
+
+HANDED_ON = """
+def validate(model, device):
+    for x, y in loader:
+        model(x.to(device))
+
+{made}
+validate(model, place)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "count"),
+    [
+        ("place = torch.device('cuda', rank)", 1),
+        ("place = torch.device('cuda', rank) if torch.cuda.is_available() else 'cpu'", 1),
+        ("place = rank", 1),
+        ("place = torch.device('cuda', local_rank)", 0),
+    ],
+)
+def test_a_device_of_the_global_rank_is_told_where_it_is_made(
+    made: str, count: int, lint_text: Lint
+) -> None:
+    text = SETUPS["distributed"] + HANDED_ON.replace("{made}", made)
+    assert len(lint_text(text, select=("DDP203",))) == count
