@@ -36,6 +36,12 @@ _NODES = re.compile(r"--nnodes?\b|--node[-_]rank\b")
 _SLURM_NODE = re.compile(
     r"(?m)(?:^#SBATCH|\b(?:sbatch|salloc))\b.*?\s(?:--nodes[=\s]|-N)\s*1(?![\d-])"
 )
+_SAYS_ONE_NODE = re.compile(
+    r"(?i)\b(?:single[- ]|one )(?:node|machine)\b|单机|单节点|単一ノード|シングルノード"
+)
+_SAYS_NODES = re.compile(
+    r"(?i)\bmulti(?:ple)?[- ]?(?:nodes?|machines?)\b|多机|多节点|複数ノード|マルチノード"
+)
 _SLURM_NODES = re.compile(
     r"(?m)(?:^#SBATCH|\b(?:srun|sbatch|salloc))\b.*?\s(?:--nodes[=\s]|-N)\s*(?!1(?![\d-]))\S"
 )
@@ -187,7 +193,7 @@ def is_launched(scripts: Collection[Path], texts: Texts) -> bool:
 
 def is_kept_to_one_node(scripts: Collection[Path], texts: Texts) -> bool:
     """Whether commands start one of these with a launcher, or a script that they are given, and all
-    of them, or what submits them to Slurm, ask for one node and for no more.
+    of them, or what submits them to Slurm, ask for one node and for no more, or texts say so.
 
     What starts another script says nothing about these.
     """
@@ -196,7 +202,9 @@ def is_kept_to_one_node(scripts: Collection[Path], texts: Texts) -> bool:
     asked = all(map(_ONE_NODE.search, lines)) or any(map(_SLURM_NODE.search, texts.values()))
     if any("$" in command for command in lines):  # its options may stand in a variable
         lines += [line for text in texts.values() for line in text.splitlines()]
+    asked = asked or any(map(_SAYS_ONE_NODE.search, texts.values()))
     several = any(_NODES.search(line) and not _ONE_NODE.search(line) for line in lines)
+    several = several or any(map(_SAYS_NODES.search, texts.values()))
     on_slurm = any(map(_SLURM_NODES.search, texts.values()))
     return bool(found) and asked and not several and not on_slurm
 

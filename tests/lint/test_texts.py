@@ -102,6 +102,10 @@ def test_the_old_launcher_is_unlikely_where_texts_say_another_start(
         ("srun -N1 torchrun --nproc_per_node 4 train.py", False),
         ("torchrun --nnodes=1 --nproc_per_node 4 train.py", False),
         ("torchrun --standalone --nproc_per_node 4 -m train --epochs 3", False),
+        ("For the GPUs of a single node:\n    torchrun --nproc_per_node 4 train.py", False),
+        ("単一ノードの複数 GPU\n    torchrun --nproc_per_node 4 train.py", False),
+        ("On a single node or multi-node:\n    torchrun --nproc_per_node 4 train.py", True),
+        ("For the GPUs of a single node:\n    python train.py", True),
     ],
 )
 def test_commands_may_ask_for_one_node(
