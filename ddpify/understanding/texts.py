@@ -73,6 +73,11 @@ class Texts(dict[Path, str]):
         ]
 
     @cached_property
+    def starts(self) -> dict[Path, list[str]]:
+        """The commands that start a script, once they have been looked for."""
+        return {}
+
+    @cached_property
     def lines(self) -> list[str]:
         """The lines of all of them; what a backslash continues is one."""
         return [
@@ -168,8 +173,11 @@ def names_another_start(script: Path, texts: Texts) -> bool:
 
 def starts_of(script: Path, texts: Texts) -> list[str]:
     """The commands that start this script, by a launcher or as one process."""
-    start = rf"\b(?:python[\d.]*|torchrun)\s(?:[^|;&]*[\s/])?{re.escape(script.stem)}\.py\b"
-    return [line for line in texts.lines if re.search(start, line)]
+    if script not in texts.starts:
+        name = re.escape(script.stem)
+        start = re.compile(rf"\b(?:python[\d.]*|torchrun)\s(?:[^|;&]*[\s/])?{name}\.py\b")
+        texts.starts[script] = [line for line in texts.lines if start.search(line)]
+    return texts.starts[script]
 
 
 def launches_of(script: Path, texts: Texts) -> list[str]:

@@ -19,6 +19,8 @@ _NOTHING = ("None", "False", "''", '""')
 
 def is_left_out(script: Understood, test: cst.BaseExpression) -> bool:
     """``args.dist_eval``, where commands start the script and none has ``--dist_eval``."""
+    if not isinstance(test, cst.Attribute):
+        return False
     starts = starts_of(script.project.entry.path, script.texts)
     return bool(starts) and _is_off(script, test, starts)
 
