@@ -328,7 +328,8 @@ def _pair(
         return value(replace(base.placed(Placement.SHARD), loaders=pair.loaders, dim=base.dim))
     if beside_replicated(run, [left, right]):
         rows = replace(base.placed(Placement.REPLICATE), loaders=pair.loaders)
-        return value(replace(rows, form=Layout.GATHERED))
+        pairs = any(d.form is Layout.GATHERED and d.opaque for d in pair.held)
+        return value(replace(rows, form=Layout.GATHERED, opaque=pairs))
     note_used_on_rows(run, pair.held)
     own = _own_size(pair)
     if own is not None:

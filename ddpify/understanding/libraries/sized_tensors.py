@@ -54,6 +54,8 @@ TORCHS_OF_A_SIZE = (
     | frozenset("rand randn randint randperm normal multinomial".split())
 )
 _GATHERED = Data(Placement.REPLICATE, form=Layout.GATHERED)
+# Each sample beside all: a sum along one dimension leaves rows along the other.
+_PAIRS = Data(Placement.REPLICATE, form=Layout.GATHERED, opaque=True)
 
 
 @record
@@ -226,7 +228,7 @@ def _sized(run: RunState, node: cst.BaseExpression, short: str, counts: list[Dat
     sizes = [part for part in shown if part.data.placement is Placement.COUNT]
     if len(sizes) > 1 and run.module.editable and not run.collating:  # each sample beside all
         bounds.count_sizes(run, [part.node for part in sizes])
-        return value(Data(Placement.REPLICATE, form=Layout.GATHERED))
+        return value(_PAIRS)
     rows = replace(counts[0].placed(Placement.SHARD), dim=sizes[0].dim if sizes else 0)
     rows = replace(rows, ndim=_dimensions(run, node) if short in _FILLED else 0)
     counted = [part.node for part in sizes]
