@@ -52,6 +52,7 @@ DRAWN = [
     "np.random.uniform(-1, 1, (size, 8))",
     "np.random.standard_normal((size, 8))",
     "np.random.randint(0, 5, (size, 8)) / 4",
+    "np.random.choice([0.5, 1.5, 2.5], (size, 8))",
 ]
 WRITTEN = [
     "noise[np.arange(size), :3] = marks[np.arange(size)]",

@@ -21,12 +21,19 @@ if TYPE_CHECKING:
 
 MAKING = frozenset(
     "ones zeros full empty rand randn randint normal uniform random standard_normal Tensor"
-    " FloatTensor LongTensor DoubleTensor".split()
+    " FloatTensor LongTensor DoubleTensor random_sample choice binomial beta gamma laplace"
+    " exponential".split()
 )
 
 _OF_SIZES_ALONE = frozenset(
     "ones zeros empty rand randn standard_normal Tensor FloatTensor LongTensor DoubleTensor".split()
 )
+# Where others take the sizes, among their arguments; none of these is a bound or what fills them.
+_SIZE_AT = {
+    **dict.fromkeys("full random random_sample".split(), 0),
+    **dict.fromkeys("choice exponential".split(), 1),
+    **dict.fromkeys("normal uniform randint binomial beta gamma laplace".split(), 2),
+}
 
 
 def sized_like(run: RunState, call: cst.BaseExpression) -> frozenset[Instance]:
@@ -36,12 +43,22 @@ def sized_like(run: RunState, call: cst.BaseExpression) -> frozenset[Instance]:
     """
     if not isinstance(call, cst.Call) or not run.in_batch_loop():
         return frozenset()
-    sizes = [part for argument in call.args for part in _first_parts(argument.value)]
     name = (dotted(call.func) or "").rpartition(".")[2]
-    sizes = sizes[:1] if name in _OF_SIZES_ALONE else sizes
+    given = call.args[:1] if name in _OF_SIZES_ALONE else _of_sizes(name, call)
+    sizes = [part for argument in given for part in _first_parts(argument.value)][:1]
     return frozenset(
         loader for loader in run.facts.loaders if any(_is_size(run, loader, one) for one in sizes)
     )
+
+
+def _of_sizes(name: str, call: cst.Call) -> list[cst.Arg]:
+    """The argument that says how large something is that is drawn between bounds, or filled."""
+    named = [one for one in call.args if one.keyword and one.keyword.value in ("size", "shape")]
+    plain = [one for one in call.args if one.keyword is None and not one.star]
+    at = _SIZE_AT.get(name, 0)
+    if name == "randint" and len(plain) == 2 and isinstance(plain[1].value, (cst.Tuple, cst.List)):
+        at = 1  # torch.randint(high, (n, 3))
+    return named or plain[at : at + 1]
 
 
 def kept_for(run: RunState, call: cst.BaseExpression) -> frozenset[Instance]:
