@@ -27,6 +27,8 @@ READ = [
     "loss = loss * len(seen) * (1 + {0, 1}.issubset(labels.tolist())) * len(all_)",
     "some, half = slice(1, len(out)), slice(0, len(out) // 2)\n"
     "loss = loss + out[some].pow(2).sum() + out[half].sum()",
+    "table = torch.arange(20.0)[: out.numel()] / 20\n"
+    "loss = loss + F.mse_loss(out, table.view_as(out)) + F.mse_loss(out.flatten(), table)",
     "held = {}\nheld.update(zip(range(9), out))\nloss = loss + held[0].sum() ** 2",
 ]
 

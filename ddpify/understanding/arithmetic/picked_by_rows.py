@@ -37,7 +37,21 @@ def replicated_item(run: RunState, node: cst.Subscript) -> Value:
     """An item of something replicated: sharded where the index is, as in ``weights[labels]``."""
     count_places(run, node)
     by_rows = _by_gathered(run, node) or rows_by_index(run, node)
-    return by_rows or handmade_batches.sliced(run, node) or REPLICATED
+    made = by_rows or handmade_batches.sliced(run, node) or _by_elements(run, node)
+    return made or REPLICATED
+
+
+def _by_elements(run: RunState, node: cst.Subscript) -> Value | None:
+    """``table[: x.numel()]`` has an element for each of all rows, and is beside those of all."""
+    counted = [
+        (bound, data)
+        for bound in bounds.of_slices(node)
+        for data in run.seen(bound).data
+        if data.placement is Placement.SUM
+    ]
+    for bound, data in counted:
+        run.demand(bound, value(data), uses.ROWS_OF_ALL)
+    return value(Data(Placement.REPLICATE, form=Layout.GATHERED)) if counted else None
 
 
 def rows_of_unread(run: RunState, node: cst.Subscript) -> Value:
