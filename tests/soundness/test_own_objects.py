@@ -37,6 +37,18 @@ TELLING = [
     "held = Held(out)\nprint(held, str(Held(targets)), f'{held}')\n"
     "if held:\n    loss = loss * 2\nloss = loss * (3 if not Held(targets) else 1)",
 ]
+BY_THEIR_CLASS = [
+    "class Centred:\n    def __set__(self, owner, v):\n        owner.kept = v - v.mean(0)\n"
+    "    def __get__(self, owner, kind):\n        return owner.kept\n"
+    "class Box:\n    v = Centred()\n    @property\n    def w(self):\n        return self._w\n"
+    "    @w.setter\n    def w(self, v):\n        self._w = v - v.amax(0)\n"
+    "box = Box()\nbox.v, box.w = out, out\nloss = loss + (box.v * box.w * targets).mean()",
+    "class Box:\n    def __setattr__(self, name, v):\n"
+    "        object.__setattr__(self, name, v - v.mean(0))\n"
+    "class Spread:\n    def __new__(cls, v):\n        return v.std()\n"
+    "box = Box()\nbox.v = out\nloss = F.mse_loss(box.v, targets) + Spread(out)\n"
+    "loss = loss + getattr(out, ''.join(['st', 'd']))()",
+]
 KEEPING = [
     f"def mean(v, state=kept):\n    state['m'] = 0.9 * state.get('m', 0) + {_KEPT}"
     "    return state['m']\nloss = loss + (out - mean(out)).pow(2).mean()",
@@ -56,8 +68,8 @@ def _outcome(trial: Trial, text: str) -> None:
     assert verdict.outcome is Outcome.SAME, verdict.detail
 
 
-@pytest.mark.parametrize("lines", [*COMPUTING, *TELLING])
-def test_operators_run_the_methods_of_the_projects_objects(trial: Trial, lines: str) -> None:
+@pytest.mark.parametrize("lines", [*COMPUTING, *TELLING, *BY_THEIR_CLASS])
+def test_python_runs_the_methods_of_the_projects_objects(trial: Trial, lines: str) -> None:
     _outcome(trial, script("loop", lines))
 
 

@@ -324,6 +324,8 @@ def _assign_attribute(run: RunState, target: cst.Attribute, new: Value) -> None:
         assign(run, target.value, new)  # the tensor takes other values, and is this from now on
         return
     for atom in owner.atoms:
+        if isinstance(atom, Instance) and attributes.set_by_class(run, target, atom, new):
+            continue
         if isinstance(atom, Instance):
             attributes.attribute_set(run, target, atom, new)
             run.put(atom, target.attr.value, new)

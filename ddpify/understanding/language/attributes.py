@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding import mapping_classes
 from ddpify.understanding.arguments import local_data
 from ddpify.understanding.arithmetic import gradients, tensor_parts, tensors
 from ddpify.understanding.batching import batch_rows, carried_values, earlier_samples
 from ddpify.understanding.language import forward_attributes, imports
-from ddpify.understanding.libraries import instances, object_kinds
+from ddpify.understanding.libraries import instances, object_kinds, own_methods
 from ddpify.understanding.operators.results import FIELDS
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import transpositions
@@ -235,13 +236,44 @@ def _is_class_method(one: Atom) -> TypeGuard[Function]:
 
 def _bind(run: RunState, node: cst.BaseExpression, atom: Instance, one: Atom) -> Value:
     if not isinstance(one, Function):
-        return value(one)
+        got = own_methods.called(run, node, value(one), "get", (node, value(atom)))
+        return value(one) if got is None else got
     decorators = _decorators(one)
+    if "setter" in decorators:
+        return join(*(_bind(run, node, atom, f) for f in _getters(atom, one)))
     if "property" in decorators or "cached_property" in decorators:
         return run.call(node, value(Bound(atom, one)), [], {})
     if _is_class_method(one) and isinstance(atom.type, Class):
         return value(Bound(atom.type, one))
     return value(one) if is_static(one) else value(Bound(atom, one))
+
+
+def _getters(atom: Instance, setter: Function) -> Iterator[Function]:
+    """The property of which a function is the setter, which has its name."""
+    made, own = atom.type, setter.node
+    body = made.node.body.body if isinstance(made, Class) else ()
+    name = own.name.value if isinstance(own, cst.FunctionDef) else ""
+    for node in body:
+        if not isinstance(node, cst.FunctionDef) or node.name.value != name:
+            continue
+        if "property" in _decorators(one := replace(setter, node=node)):
+            yield one
+
+
+def set_by_class(run: RunState, node: cst.Attribute, owner: Instance, new: Value) -> bool:
+    """Run what an object's class does where an attribute is set; whether it does anything."""
+    if not isinstance(owner.type, Class) or object_kinds.is_model(owner):
+        return False
+    name, given = node.attr.value, (node, new)
+    found = owner.type.find(name) or UNKNOWN
+    setters = [Bound(owner, f) for f in found.of(Function) if "setter" in _decorators(f)]
+    if setters:
+        run.call(node, value(*setters), [new], {})
+        return True
+    if own_methods.called(run, node, found, "set", (node, value(owner)), given) is not None:
+        return True
+    called = (node, value(Const(name)))
+    return own_methods.called(run, node, value(owner), "setattr", called, given) is not None
 
 
 def is_static(function: Function) -> bool:

@@ -176,6 +176,10 @@ def _instantiate(
     run: RunState, node: cst.BaseExpression, made: Class, args: list[Value], kwargs: Keywords
 ) -> Value:
     instance = run.instance(node, run.module, made)
+    makers = (made.find("__new__") or UNKNOWN).of(Function)
+    other = join(*(run.call(node, value(one), [value(made), *args], kwargs) for one in makers))
+    if other.data:  # no object of the class, but something of a batch
+        return other
     initialiser = made.find("__init__")
     instances.instantiated(run, node, instance, args, kwargs)
     if initialiser is not None:

@@ -526,7 +526,9 @@ def _getattr(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Valu
     given = args[1].atoms if len(args) > 1 else ()
     names = [a.value for a in given if isinstance(a, Const) and isinstance(a.value, str)]
     found = [run.attribute_of(node, a, n) for a in args[0].atoms for n in names]
-    if not names or len(names) < len(given):  # a setting: any class or function of a module
+    if not names or len(names) < len(given):
+        run.demand(_argument(node, 0), args[0], uses.A_STATISTIC)  # it may be any method
+        # A setting: any class or function of a module
         modules = [a for a in args[0].atoms if isinstance(a, Namespace)]
         found += [run.defined_in(node, module).elements for module in modules]
         found += lookup_by_name.attributes_of(node, args[0])
