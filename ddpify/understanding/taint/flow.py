@@ -289,20 +289,36 @@ class Flow:
             self._spread(extra)
 
     def _spread(self, extra: dict[cst.CSTNode, set[str]]) -> None:
-        """Follow all labels along all moves until nothing changes."""
-        changed = True
-        while changed:
-            changed = False
-            for edge in self.edges:
+        """Follow all labels along all moves, again along those that read what has changed."""
+        due = set(range(len(self.edges)))
+        while due:
+            now, due = sorted(due), set()
+            for number in now:
+                edge = self.edges[number]
                 own = extra.get(edge.value, set()) if edge.value is not None else set()
-                entries = self._incoming(edge, own)
-                for location in edge.targets:
-                    for key, labels in entries.items():
-                        new = self._fitted(labels, edge, location, key)
-                        for known in (self.labels[location], self._entries[location][key]):
-                            if not new <= known:
-                                known |= new
-                                changed = True
+                for location in self._take(edge, self._incoming(edge, own)):
+                    due.update(self._readers.get(location, ()))
+
+    def _take(self, edge: FlowEdge, entries: Entries) -> Iterator[Location]:
+        """Let the targets of a move have what it brings; those for which any of it is new."""
+        for location in edge.targets:
+            grown = False
+            for key, labels in entries.items():
+                new = self._fitted(labels, edge, location, key)
+                for known in (self.labels[location], self._entries[location][key]):
+                    grown |= not new <= known
+                    known |= new
+            if grown:
+                yield location
+
+    @cached_property
+    def _readers(self) -> dict[Location, list[int]]:
+        """The numbers of the moves that read each slot."""
+        found: dict[Location, list[int]] = defaultdict(list)
+        for number, edge in enumerate(self.edges):
+            for location in dict.fromkeys(_slots_of(edge.source)):
+                found[location].append(number)
+        return dict(found)
 
     def _fitted(
         self, labels: set[str], edge: FlowEdge, location: Location, key: str | None
@@ -327,7 +343,7 @@ class Flow:
             if one.location is None or not copies:
                 found |= self._carried(one)
             elif one.given is None:
-                copied = self._entries[one.location]
+                copied = dict(self._entries[one.location])
             else:
                 for key, labels in list(self._entries[one.location].items()):
                     copied[key] = copied.get(key, set()) | self._brought(one, labels)
@@ -498,6 +514,14 @@ class Flow:
         self.sanitized -= self._objects.locations
         for module, receiver in self._objects.unseen:
             self.sanitized |= self.locations(receiver, module)
+
+
+def _slots_of(dependencies: Iterable[Dependency]) -> Iterator[Location]:
+    """The slots that are read, also by the arguments of calls whose results are."""
+    for one in dependencies:
+        if one.location is not None:
+            yield one.location
+        yield from _slots_of(one.given or ())
 
 
 def _method_around(structure: Structure, node: cst.CSTNode) -> str | None:
