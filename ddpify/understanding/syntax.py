@@ -65,6 +65,14 @@ def statements(body: cst.BaseSuite | cst.Module) -> Sequence[cst.BaseStatement]:
     return body.body  # type: ignore[return-value]
 
 
+def content(text: cst.SimpleString) -> str | bytes:
+    """What a string literal holds: most are plain, and Python's own evaluation takes as long as
+    parsing.
+    """
+    plain = not text.prefix and "\\" not in text.raw_value and "\r" not in text.raw_value
+    return text.raw_value if plain else text.evaluated_value
+
+
 def is_main_guard(test: cst.BaseExpression) -> bool:
     """Whether this is the condition ``__name__ == "__main__"``."""
     if type(test) is not cst.Comparison or len(test.comparisons) != 1:
@@ -72,7 +80,7 @@ def is_main_guard(test: cst.BaseExpression) -> bool:
     sides = (test.left, test.comparisons[0].comparator)
     named = any(isinstance(side, cst.Name) and side.value == "__name__" for side in sides)
     literal = any(
-        isinstance(side, cst.SimpleString) and side.evaluated_value == "__main__" for side in sides
+        isinstance(side, cst.SimpleString) and content(side) == "__main__" for side in sides
     )
     return named and literal and isinstance(test.comparisons[0].operator, cst.Equal)
 

@@ -44,5 +44,5 @@ def _reads_gradients(script: Script, call: cst.Call) -> bool:
         if isinstance(above, cst.Call) and "hook" in script.code(above.func, 200):
             return True
     return around is not None and any(
-        isinstance(one, cst.Attribute) and one.attr.value == "grad" for one in walk(around.body)
+        one.attr.value == "grad" for one in structure.inside(around.body, cst.Attribute)
     )

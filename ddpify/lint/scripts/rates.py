@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.syntax import argument
+from ddpify.understanding.syntax import argument, content
 from ddpify.understanding.taint.sources import ANY_RANK, DEVICES, WORLD
 
 COUNTS = ANY_RANK | {WORLD, DEVICES}
@@ -28,5 +28,5 @@ def is_rate(target: cst.BaseExpression) -> bool:
     return (
         isinstance(part, cst.Index)
         and isinstance(part.value, cst.SimpleString)
-        and part.value.evaluated_value == "lr"
+        and content(part.value) == "lr"
     )

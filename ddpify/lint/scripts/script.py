@@ -19,7 +19,7 @@ from ddpify.understanding.libraries.distributed import REDUCING
 from ddpify.understanding.model_structure import layers
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import dotted
+from ddpify.understanding.syntax import content, dotted
 from ddpify.understanding.taint.call_graph import called, initialisers
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.values import Instance, Params
@@ -115,7 +115,7 @@ class Script(Reading):
                 place = structure.parents[above] if target and above else node
                 found.setdefault(node.attr.value, []).append(place)
             for text in structure.all(cst.SimpleString):
-                found.setdefault(_content(text), []).append(text)
+                found.setdefault(str(content(text)), []).append(text)
         return found
 
     @cached_property
@@ -204,9 +204,3 @@ class Script(Reading):
         """What convert would do with a script of one process, and what it would not convert."""
         known = None if self.facts.brief or self.facts.cut_short else (self.facts, self.choices)
         return tuple(steps_of(self.project, known))
-
-
-def _content(text: cst.SimpleString) -> str:
-    """What a string literal holds; most are plain, and evaluating one takes long."""
-    plain = not text.prefix and "\\" not in text.raw_value
-    return text.raw_value if plain else str(text.evaluated_value)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.call_graph import called
 from ddpify.understanding.taint.flow_edges import FlowEdge
 
@@ -48,8 +47,8 @@ def _behind(script: Script, node: cst.CSTNode, depth: int) -> Iterator[cst.Attri
             yield from _behind(script, side, depth)
     elif depth and isinstance(node, cst.Call):
         for function in called(script.facts, node):
-            for one in walk(function.node.body):
-                if isinstance(one, cst.Return) and one.value is not None:
+            for one in function.module.structure.inside(function.node.body, cst.Return):
+                if one.value is not None:
                     yield from _behind(script, one.value, depth - 1)
 
 

@@ -25,7 +25,7 @@ from ddpify.understanding.language import (
 from ddpify.understanding.libraries import own_methods
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import children
-from ddpify.understanding.syntax import OPERATORS
+from ddpify.understanding.syntax import OPERATORS, content
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 BUILTINS = frozenset(dir(builtins))
+_ENTERED = frozenset({Function, Bound, Class})
 _CONSTANTS = {str(one): value(Const(one)) for one in (True, False, None)}
 
 
@@ -71,7 +72,10 @@ def _literal(run: RunState, node: cst.Integer | cst.Float | cst.SimpleString) ->
 @lru_cache(maxsize=4096)
 def _literal_value(kind: type[cst.BaseExpression], text: str) -> Value:
     """The value of a literal's text: Python's own evaluation of it costs as much as parsing."""
-    return value(Const(kind(text).evaluated_value))  # type: ignore[call-arg, attr-defined]
+    literal = kind(text)  # type: ignore[call-arg]
+    if isinstance(literal, cst.SimpleString):
+        return value(Const(content(literal)))
+    return value(Const(literal.evaluated_value))  # type: ignore[attr-defined]
 
 
 def _concatenated(run: RunState, node: cst.ConcatenatedString) -> Value:
@@ -294,7 +298,7 @@ def _call(run: RunState, node: cst.Call) -> Value:
     callee = run.eval(node.func)
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
-    enters = any(isinstance(atom, (Function, Bound, Class)) for atom in callee.atoms)
+    enters = not _ENTERED.isdisjoint(map(type, callee.atoms))
     for arg in node.args:
         begun = len(run.batches_so_far)
         result = run.eval(arg.value)

@@ -61,7 +61,7 @@ from ddpify.understanding.taint.sources import LOCAL_RANK, RANK, SPAWNED, WORLD
 )
 def check(script: Script) -> Iterator[Finding]:
     """Samplers with a local rank, a node's number of GPUs, or a literal rank."""
-    one_node = not script.strict and meets_on_one_node(script)
+    one_node = not script.strict and script.once(meets_on_one_node)
     for call in script.calls(SAMPLER, "torch.utils.data.DistributedSampler"):
         ranks = argument(call, "rank", 2)
         if ranks is not None and isinstance(ranks.value, cst.Integer):

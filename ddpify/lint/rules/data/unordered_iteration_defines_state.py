@@ -166,7 +166,7 @@ from ddpify.understanding.syntax import code_of
 def check(script: Script) -> Iterator[Finding]:
     """Collections without an order of their own, where the order counts."""
     ordering = script.ordering
-    if not script.strict and meets_on_one_node(script):
+    if not script.strict and script.once(meets_on_one_node):
         ordering = ordering.on_one_machine()
     for node in ordering.counted(script.module):
         # What the ranks are handed by the process that starts them has one order.

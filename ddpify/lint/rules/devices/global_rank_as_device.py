@@ -85,7 +85,7 @@ def check(script: Script) -> Iterator[Finding]:
     """Devices numbered by the global rank."""
     if script.control.spawned and not script.flow.numbers_nodes_apart:
         return
-    if not script.strict and meets_on_one_node(script):
+    if not script.strict and script.once(meets_on_one_node):
         return
     said = set[Location]()
     for node in device_numbers(script):

@@ -62,7 +62,7 @@ from ddpify.understanding.taint.sources import LOCAL_RANK, RANK, SPAWNED, TOLD
 )
 def check(script: Script) -> Iterator[Finding]:
     """Saves that one rank of each node makes."""
-    if not script.strict and meets_on_one_node(script):
+    if not script.strict and script.once(meets_on_one_node):
         return
     for call in script.calls("torch.save"):
         guards = _guards(script, call, frozenset())

@@ -80,7 +80,7 @@ _MESSAGE = "counts the GPUs of one node, not the ranks: wrong by a factor on sev
 )
 def check(script: Script) -> Iterator[Finding]:
     """Averages and learning rates over the GPUs of a node."""
-    if script.control.spawned or (not script.strict and meets_on_one_node(script)):
+    if script.control.spawned or (not script.strict and script.once(meets_on_one_node)):
         return
     for _, top, bottom in divisions(script):
         reduced = script.flow.locations(top, script.module) & script.flow.sanitized

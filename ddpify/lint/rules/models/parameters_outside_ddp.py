@@ -80,7 +80,7 @@ _OUTSIDE = (
 )
 def check(script: Script) -> Iterator[Finding]:
     """Optimizers over what no wrapper looks after."""
-    if not (script.wraps or script.uses(INIT)) or may_average_by_hand(script):
+    if not (script.wraps or script.uses(INIT)) or script.once(may_average_by_hand):
         return
     if not _all_seen(script) and not script.strict:
         return  # what is wrapped is not seen: it may be this one

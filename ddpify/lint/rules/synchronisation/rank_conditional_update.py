@@ -115,14 +115,25 @@ def _rates_of_some(script: Script) -> Iterator[cst.CSTNode]:
     """What only some ranks reach of the lines that write a rate into a group of an optimizer: such
     a line, or the call that leads to it.
     """
-    for structure in script.structures.values():
-        for assign in structure.all(cst.Assign, cst.AugAssign):
-            if isinstance(assign, cst.Assign):
-                targets = [one.target for one in assign.targets]
-            else:
-                targets = [assign.target]
-            if any(map(is_rate, targets)) and script.control.on_some_ranks(assign):
-                yield from _guarded(script, assign, set())
+    for assign in script.once(_written_rates):
+        if script.control.on_some_ranks(assign):
+            yield from _guarded(script, assign, set())
+
+
+def _written_rates(script: Script) -> list[cst.Assign | cst.AugAssign]:
+    """The lines of the run that write a rate into a group of an optimizer."""
+    return [
+        assign
+        for structure in script.structures.values()
+        for assign in structure.all(cst.Assign, cst.AugAssign)
+        if any(map(is_rate, _targets(assign)))
+    ]
+
+
+def _targets(assign: cst.Assign | cst.AugAssign) -> list[cst.BaseExpression]:
+    if isinstance(assign, cst.AugAssign):
+        return [assign.target]
+    return [one.target for one in assign.targets]
 
 
 def _guarded(script: Script, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[cst.CSTNode]:
