@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import takewhile
 
 import libcst as cst
@@ -84,13 +85,23 @@ def argument_pairs(
     node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> list[tuple[cst.BaseExpression, Value]]:
     """Each argument with the expression that gives it, where the call shows one."""
-    shown = node.args if isinstance(node, cst.Call) else ()
-    positional = [a.value for a in shown if a.keyword is None and not a.star]
-    named = {a.keyword.value: a.value for a in shown if a.keyword is not None}
-    if not any(a.star for a in shown):
+    shown, named, plain = _shown(node)
+    positional = list(shown)
+    if plain and named:
         positional += [one for key, one in named.items() if key in _PLACED and key not in kwargs]
     pairs = [(positional[i] if i < len(positional) else node, a) for i, a in enumerate(args)]
-    return pairs + [(named.get(k, node), v) for k, v in kwargs.items()]
+    return pairs + [(named.get(k, node), v) for k, v in kwargs.items()] if kwargs else pairs
+
+
+@lru_cache(maxsize=4096)
+def _shown(
+    node: cst.BaseExpression,
+) -> tuple[tuple[cst.BaseExpression, ...], dict[str, cst.BaseExpression], bool]:
+    """What a call shows by position and by name, and whether without stars: asked often."""
+    shown = node.args if isinstance(node, cst.Call) else ()
+    positional = tuple(a.value for a in shown if a.keyword is None and not a.star)
+    named = {a.keyword.value: a.value for a in shown if a.keyword is not None}
+    return positional, named, not any(a.star for a in shown)
 
 
 def local_data(one: Value) -> Iterable[Data]:

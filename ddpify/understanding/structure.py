@@ -213,6 +213,21 @@ class Structure:
                     found.setdefault(_code(part), []).append((one, value))
         return found
 
+    def items_set(self, owner: cst.BaseExpression, within: cst.CSTNode) -> list[cst.Subscript]:
+        """The items ``owner[..]`` that are assigned to at or below a node, in source order."""
+        first, last = self.order[within], self._ends[within]
+        found = self._items_set.get(_code(owner), ())
+        return [one for one in found if first <= self.order[one] <= last]
+
+    @cached_property
+    def _items_set(self) -> dict[str, list[cst.Subscript]]:
+        """All items that are assigned to, by the code of what they are of."""
+        found: dict[str, list[cst.Subscript]] = {}
+        for one in self.all(cst.AssignTarget):
+            if isinstance(one.target, cst.Subscript):
+                found.setdefault(_code(one.target.value), []).append(one.target)
+        return found
+
     def below(self, node: cst.CSTNode) -> list[cst.CSTNode]:
         """A node and all below it, in source order, as :func:`walk` gives them."""
         return self._nodes[self.order[node] : self._ends[node] + 1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -26,15 +25,8 @@ def is_filled(run: RunState, target: cst.BaseExpression, made: cst.BaseExpressio
     empty = isinstance(name, cst.Name) and name.value in _EMPTY
     tree = run.module.structure
     scope = tree.function(target) or tree.tree
-    written = (w for w in _written(run, scope) if w.value.deep_equals(target))
+    written = (w for w in tree.items_set(target, scope) if w.value.deep_equals(target))
     return any(_takes_rows(run, one, empty=empty) for one in written)
-
-
-def _written(run: RunState, scope: cst.CSTNode) -> Iterator[cst.Subscript]:
-    """The items of tensors that are set in a function."""
-    for node in run.module.structure.inside(scope, cst.AssignTarget):
-        if isinstance(node.target, cst.Subscript):
-            yield node.target
 
 
 def _takes_rows(run: RunState, written: cst.Subscript, *, empty: bool) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -120,8 +121,8 @@ def join_ends(run: RunState, ends: list[dict[str, Value]]) -> bool:
         return False
     names = run.frame.scope.names
     names.clear()
-    for name in dict.fromkeys(n for end in ends for n in end):
-        names[name] = join(*(end[name] for end in ends if name in end))
+    for name in dict.fromkeys(chain.from_iterable(ends)):
+        names[name] = join(*[end[name] for end in ends if name in end])
     for name in [one for one in names if "." in one and not all(one in end for end in ends)]:
         del names[name]  # an attribute that is not set on one of the ways
     return True

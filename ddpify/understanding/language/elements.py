@@ -72,11 +72,12 @@ def subscript(run: RunState, node: cst.Subscript) -> Value:
 
 def _looked_up(run: RunState, node: cst.Subscript, found: Value) -> Value:
     """What ``names[row]`` finds in a collection of plain things: another for another row."""
-    if run.frames_forward() or not all(_is_plain(a) for a in deep_atoms(found)):
+    if run.frames_forward():
         return found
     held = [data for index in indices_of(node) for data in run.seen(index).data]
     rows = [data for data in held if data.placement is Placement.ROWS and data.definition_sites]
-    return value(*rows) if rows else found
+    # Only then does it matter what the collection holds, and is that read.
+    return value(*rows) if rows and all(map(_is_plain, deep_atoms(found))) else found
 
 
 def _is_plain(atom: Atom) -> bool:

@@ -70,7 +70,9 @@ def _call(
     run: RunState, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> Value:
     name = canonical(name)
-    run.facts.library_calls.setdefault(name, {}).setdefault(node, run.site(node))
+    known = run.facts.library_calls.setdefault(name, {})
+    if node not in known:
+        known[node] = run.site(node)
     side_effects.acts(run, node, name, args, kwargs)
     random_numbers.one_by_one(run, node, name)
     if name in ("random.shuffle", "numpy.random.shuffle"):
@@ -93,8 +95,10 @@ def _change(
     run: RunState, node: cst.BaseExpression, short: str, args: list[Value], kwargs: Keywords
 ) -> None:
     """Note what a function changes in place: its first argument, or what ``out=`` gives."""
-    given = argument_pairs(node, args, kwargs)
     in_place = changes_values(short) or kwargs.get("inplace", REPLICATED).constant() is True
+    if not in_place and "out" not in kwargs:
+        return
+    given = argument_pairs(node, args, kwargs)
     if in_place and given:
         picked_views.change(run, given[0][1], [shown for shown, _ in given[1:]])
         _change_all(run, short, *given[0])

@@ -40,6 +40,8 @@ _GIVEN = frozenset(
     " dropout3d alpha_dropout feature_dropout feature_alpha_dropout".split()
 )
 _SIZED = frozenset("randn rand randint".split())
+_OF_THE_BATCH = _LIKE | _GIVEN | _SIZED
+_ALIKE = _SIZED | {"randperm"}
 _FILLING = frozenset(
     "normal_ uniform_ random_ bernoulli_ exponential_ log_normal_ cauchy_ geometric_".split()
 )
@@ -77,15 +79,16 @@ def function(run: RunState, node: cst.BaseExpression, name: str) -> Value | None
     short = name.rsplit(".", 1)[-1]
     if not isinstance(node, cst.Call):
         return None
-    if name.startswith("torch.") and short in _LIKE | _GIVEN | _SIZED | {"randperm"}:
+    of_torch = name.startswith("torch.")
+    if of_torch and (short in _OF_THE_BATCH or short in _ALIKE):
         _for_the_batch(run, node)
-    if name.startswith("torch.") and short in _SIZED | {"randperm"}:
+    if of_torch and short in _ALIKE:
         _alike_in_forward(run, node)
     if short in _ORDERS:
         return None
     if name.startswith("numpy.random."):
         return _drawn(run, node, short, shared=True) if short in _ARRAYS else None
-    if name.startswith("torch.") and short in _LIKE | _GIVEN | _SIZED:
+    if of_torch and short in _OF_THE_BATCH:
         return _drawn(run, node, short)
     return None
 

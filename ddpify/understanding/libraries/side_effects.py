@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -106,6 +107,8 @@ def acts(
     run: RunState, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> None:
     """Note what a library call does to files, folders and the network."""
+    if not _may_act(name) and "download" not in kwargs:
+        return  # whatever it gets
     if name in SAVES:
         if not _into_memory(args, kwargs):
             run.effect("save", node, name)
@@ -133,6 +136,18 @@ def acts(
         run.effect("download", node, name)
     elif name in LOGFILES or _adds_logfile(name, args, kwargs):
         run.effect("logfile", node, name)
+
+
+_MAY_OPEN = ("numpy.memmap", *OPENERS, *CONTAINERS)
+_MAY_LOG = ("logging.basicConfig", "loguru.logger.add", *LOGFILES)
+
+
+@cache
+def _may_act(name: str) -> bool:
+    """Whether a function of this name does anything to the outside, as its arguments say."""
+    plain = (SAVES, FOLDERS, WRITES, FILLED, COMMANDS, ASKING, WRITERS, DOWNLOADS)
+    named = (*plain, _MAY_OPEN, _MAY_LOG)
+    return name.startswith(LOGGING) or any(name in names for names in named)
 
 
 def _has_stream(args: list[Value], kwargs: Keywords) -> bool:

@@ -11,11 +11,12 @@ from typing import TypeVar, overload
 from ddpify.records import replace
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values.atoms import Atom, Const, QualifiedName
-from ddpify.understanding.values.tensors import Data, merge_key, merged
+from ddpify.understanding.values.tensors import Data, is_within, merge_key, merged
 
 A = TypeVar("A", bound=Atom)
 B = TypeVar("B", bound=Atom)
 
+_WHOLE = Placement.REPLICATE
 _FEW = 4  # values: of more that are joined, most add nothing to the first
 _MOST_TUPLES = 16  # that are told apart in one value; of more, only the lengths are
 _DEEPEST_TUPLE = 3  # tuples within each other that are told apart
@@ -68,7 +69,7 @@ class Value:
                 and atom.placement is one.placement
                 and merge_key(atom) == merge_key(one)
             ):
-                return merged(atom, one) == atom
+                return is_within(one, atom)
         return False
 
     def __eq__(self, other: object) -> bool:
@@ -105,8 +106,11 @@ class Value:
     @property
     def data(self) -> list[Data]:
         """Its tensors and numbers with a placement other than replicated."""
-        whole = Placement.REPLICATE
-        return [a for a in self.atoms if type(a) is Data and a.placement is not whole]
+        atoms = self.atoms
+        if len(atoms) == 1:  # as most have, for which a comprehension takes longer than its work
+            only = atoms[0]
+            return [only] if type(only) is Data and only.placement is not _WHOLE else []
+        return [a for a in atoms if type(a) is Data and a.placement is not _WHOLE]
 
     @property
     def positions(self) -> list[Data]:
@@ -261,6 +265,12 @@ def deep_atoms(one: Value, seen: set[int] | None = None) -> Iterator[Atom]:
 
     ``seen`` are the ids of those that were gone through before, which are left out.
     """
+    for direct in one.atoms:
+        if isinstance(direct, Container):
+            break
+    else:  # mostly there are none, and nothing to look into
+        yield from one.atoms
+        return
     seen = set() if seen is None else seen
     todo = [iter(one.atoms)]
     while todo:

@@ -169,3 +169,40 @@ def merged(one: Data, other: Data) -> Data:
         listed=one.listed or other.listed,
         relative=one.relative if one.relative == other.relative else None,
     )
+
+
+def is_within(one: Data, other: Data) -> bool:
+    """Whether merging a tensor of one kind with another gives that other: it is asked so often that
+    making the merged one to compare it takes too long.
+    """
+    if one is other:
+        return not one.found_in  # as no merged one has
+    named = bool(one.definition_sites and other.definition_sites)
+    if named or other.placement not in (Placement.MEAN, Placement.SUM):
+        sites = one.definition_sites <= other.definition_sites
+    else:
+        sites = not other.definition_sites
+    return (
+        sites
+        and one.loaders <= other.loaders
+        and one.names <= other.names
+        and other.ndim in (one.ndim, 0)
+        and not other.found_in
+        and one.taken_by <= other.taken_by
+        and one.views <= other.views
+        and other.segments in (one.segments, ())
+        and (other.relative is None or other.relative == one.relative)
+        and _flags_within(one, other)
+    )
+
+
+def _flags_within(one: Data, other: Data) -> bool:
+    """The same of what merged tensors are where either is, or where both are."""
+    return (
+        one.one_each <= other.one_each
+        and one.flat <= other.flat
+        and one.several <= other.several
+        and one.parted <= other.parted
+        and one.listed <= other.listed
+        and one.boolean >= other.boolean
+    )
