@@ -16,8 +16,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence
 from ddpify.lint.proof import ANYWHERE, distributing_places, is_proved
+from ddpify.lint.scripts.asked_of_one import is_for_one_process
 from ddpify.lint.scripts.before_group import ends_before_group
-from ddpify.lint.scripts.left_out import is_for_one_process
 from ddpify.lint.scripts.number_of_ranks import starts_one_rank_a_node
 from ddpify.lint.scripts.options import asks_unknown
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED

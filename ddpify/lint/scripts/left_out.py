@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.syntax import argument, code_of
-from ddpify.understanding.texts import gives_more, launches_of, starts_of
+from ddpify.understanding.texts import gives_more, starts_of
 
 if TYPE_CHECKING:
-    from ddpify.lint.scripts.control import Control
     from ddpify.lint.scripts.understood import Understood
 
 _NOTHING = ("None", "False", "''", '""')
@@ -22,41 +21,18 @@ def is_left_out(script: Understood, test: cst.BaseExpression) -> bool:
     if not isinstance(test, cst.Attribute):
         return False
     starts = starts_of(script.project.entry.path, script.texts)
-    return bool(starts) and _is_off(script, test, starts)
+    return bool(starts) and is_off(script, test, starts)
 
 
-def is_for_one_process(
-    control: Control, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
-) -> bool:
-    """Whether each way to a node leads through an option that commands of one process give, and
-    none that starts the script with a launcher.
-    """
-    script = control.script
-    path, texts = script.project.entry.path, script.texts
-    launched = launches_of(path, texts)
-    alone = [one for one in starts_of(path, texts) if one not in launched]
-    if not launched or not alone:
-        return False
-    asked = [one.test for one in control.guards(node) if one.positive]
-    if any(_is_off(script, x, launched) and not _is_off(script, x, alone) for x in asked):
-        return True
-    function = script.structure_of(node).function(node)
-    if function is None or function in seen:
-        return False
-    callers = control.callers(function)
-    inner = seen | {function}
-    return bool(callers) and all(is_for_one_process(control, one.node, inner) for one in callers)
-
-
-def _is_off(script: Understood, test: cst.BaseExpression, commands: Collection[str]) -> bool:
+def is_off(script: Understood, test: cst.BaseExpression, commands: Collection[str]) -> bool:
     """Whether a test does not hold with what any of these commands gives."""
     if isinstance(test, cst.BooleanOperation):
-        sides = (_is_off(script, one, commands) for one in (test.left, test.right))
+        sides = (is_off(script, one, commands) for one in (test.left, test.right))
         return any(sides) if isinstance(test.operator, cst.And) else all(sides)
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
         asked = test.comparisons[0]
         if isinstance(asked.operator, cst.IsNot) and code_of(asked.comparator) == "None":
-            return _is_off(script, test.left, commands)
+            return is_off(script, test.left, commands)
     if not isinstance(test, cst.Attribute) or not any(
         one.type == "argparse.Namespace" for one in script.instances(test.value)
     ):
