@@ -7,7 +7,7 @@ import libcst as cst
 from ddpify.lint.scripts.model_layers import has_parameters
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.object_kinds import is_model
-from ddpify.understanding.values import Class, Function, Instance
+from ddpify.understanding.values import Class, Function, Instance, Method
 
 _PLAIN = ("torch.nn.Module", "torch.nn.modules.module.Module", "torch.nn.modules.Module")
 _LISTING = frozenset(
@@ -73,10 +73,10 @@ def uses_everything(script: Script, model: Instance, depth: int = 8) -> bool:
 
 
 def _is_seen(held: object) -> bool:
-    """Whether a part is one of the project's or of PyTorch's."""
-    return not isinstance(held, Instance) or not (
-        isinstance(held.type, str) and not held.type.startswith("torch.")
-    )
+    """Whether a part is one of the project's or of PyTorch's, and no other object's attribute."""
+    if isinstance(held, Instance) and isinstance(held.type, str):
+        return held.type.startswith("torch.")
+    return not isinstance(held, Method)
 
 
 def _calls_unseen(script: Script, model: Instance, forward: cst.FunctionDef) -> bool:

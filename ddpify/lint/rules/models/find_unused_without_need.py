@@ -66,10 +66,10 @@ from somewhere import build
 class Built(nn.Module):
     def __init__(self):
         super().__init__()
-        self.body, self.head = build(), nn.Linear(10, 2)
+        self.stem, self.body, self.head = build(), build().body, nn.Linear(10, 2)
 
     def forward(self, x):
-        return self.head(self.body(x))
+        return self.head(self.body(self.stem(x)))
 
 model = DDP(Built().to(device), find_unused_parameters=True)
 ```
