@@ -185,12 +185,25 @@ def split_again(plan: Plan) -> bool:
 
 
 def _is_trained_on(plan: Plan, made: list[Data]) -> bool:
-    """Whether gradients are asked for of what was made so: then it is a number, and no rows."""
-    definition_sites = {
-        definition_site for data in made for definition_site in data.definition_sites
-    }
+    """Whether gradients are asked for of what was made so: then it is a number, and no rows.
+
+    What a model gets has rows, also where its loss is not yet one of all ranks.
+    """
+    sites = {site for data in made for site in data.definition_sites}
     losses = (data for _, loss in plan.facts.backwards.values() for data in loss.data)
-    return any(definition_sites & data.definition_sites for data in losses)
+    return any(sites & data.definition_sites for data in losses) and not _feeds_a_model(plan, sites)
+
+
+def _feeds_a_model(plan: Plan, sites: set[cst.BaseExpression]) -> bool:
+    """Whether a model gets something that is made at one of these places."""
+    calls = (
+        event.site.node
+        for model in plan.facts.models
+        for event in plan.facts.events.get(model, [])
+        if event.kind == "call" and isinstance(event.site.node, cst.Call)
+    )
+    given = (plan.facts.values.get(one.value, UNKNOWN) for call in calls for one in call.args)
+    return any(not sites.isdisjoint(data.definition_sites) for held in given for data in held.data)
 
 
 def _gives_rows(returned: Value) -> bool:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.judging import Outcome
+from benchmarks.soundness.trying import Trial
 from tests.convert.examples import HEAD, STEP, added
 
 HITS = """\
@@ -358,3 +360,34 @@ def test_a_call_without_a_batch_is_kept_whole_where_nothing_else_mends_the_other
         "z = self.forward(seq)[:, -1]",
         "brain = dd.wrap(Net())",
     ]
+
+
+JUDGED = """\
+
+
+one, two = Pool(), Pool()
+
+
+def compared(real, made):
+    return ((judge(real) - 1).pow(2).mean() + judge(made.detach()).pow(2).mean()) * 0.5
+
+
+for a, b in feed:
+    made = maker(a)
+    second.zero_grad()
+    first_loss = compared(b, one.swap(made))
+    second_loss = compared(b.flip(1), two.swap(-made))
+    (first_loss + second_loss).backward()
+    second.step()
+    print(first_loss.item(), second_loss.item())
+"""
+
+
+def test_a_loss_of_rows_that_two_pools_give_back(trial: Trial) -> None:
+    """Each pool gets the samples of all ranks; what it gives a model is split again."""
+    text = LOGGED.partition("pool, log = ")[0].rstrip() + JUDGED
+    verdict = trial.verdict(text)
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+    converted = trial.converted(text)
+    assert isinstance(converted, str)
+    assert "compared(b, dd.split(one.swap(made)))" in converted
