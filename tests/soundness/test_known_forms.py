@@ -50,6 +50,8 @@ IN_LOOP = [
     "loss = loss + F.mse_loss(model(inputs + z), z)",
     "z = torch.zeros(2 * len(out), 4)\nfor i in range(len(z)):\n    z[i] = torch.randn(4)\n"
     "loss = loss + (torch.cat([out, out]) + z).pow(2).mean()",
+    "s = list(out.shape)\nz = torch.cat((out, targets)).reshape([-1, 2] + s[1:]).mean(1)\n"
+    "loss = loss + z.pow(2).mean() + out.reshape([s[0], -1]).pow(2).mean()",
     "r = out[labels.clamp(max=0)]\nloss = loss + (r * out).mean()",
     "r = out[(inputs[:, 0] > 0).byte()]\nloss = loss + r.sum()",
     "mask = (labels == 1) | ~(inputs[:, 1] < 0).to('cpu')\nloss = loss + out[mask].sum()",

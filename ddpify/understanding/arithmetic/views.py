@@ -12,7 +12,7 @@ from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import tensor_dimensions
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import Data, Number, Tup, Value, value
+from ddpify.understanding.values import Data, Instance, Number, Tup, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -67,6 +67,8 @@ def _reshaped(
         return _cut(run, data, operand) if told else value(_mixed_up(data))
     if _counted(sizes) is None and any(map(_may_be_of_rows, sizes)):
         return _cut(run, data, operand)
+    if _are_put_together(sizes):  # perhaps several samples make one row of the view
+        return _cut(run, data, operand)
     place = _place(sizes)
     if place and data.form is Layout.INTERLEAVED:
         return value(replace(_kept(data, place), form=Layout.TENSOR))  # put back behind each other
@@ -110,9 +112,25 @@ def _lays_out(run: RunState, data: Data, sizes: Sequence[Value]) -> bool:
 
 
 def sizes_of(rest: Sequence[Value]) -> Sequence[Value]:
-    """The sizes one by one, also of ``x.view((a, b))``."""
-    shapes = [a for a in rest[0].atoms if isinstance(a, Tup)] if len(rest) == 1 else []
-    return shapes[0].items if len(shapes) == 1 else rest
+    """The sizes one by one, also of ``x.view((a, b))`` and ``x.view([a, b])``."""
+    shapes = rest[0].atoms if len(rest) == 1 else ()
+    if len(shapes) != 1:
+        return rest
+    if isinstance(shapes[0], Tup):
+        return shapes[0].items
+    return _listed(shapes[0]) or rest if isinstance(shapes[0], Instance) else rest
+
+
+def _listed(sizes: Instance) -> list[Value]:
+    """The items of a list that has each at its place; none of one put together otherwise."""
+    places = [f"[{place}]" for place in range(len(sizes.attributes))]
+    known = sizes.type == "list" and set(places) == set(sizes.attributes)
+    return [sizes.attributes[place] for place in places] if known else []
+
+
+def _are_put_together(sizes: Sequence[Value]) -> bool:
+    """Whether sizes stand in a list such as ``[-1, k] + sizes[1:]``, so that none has its place."""
+    return len(sizes) == 1 and any(one.type == "list" for one in sizes[0].of(Instance))
 
 
 def _counted(sizes: Sequence[Value]) -> tuple[int, Data] | None:
