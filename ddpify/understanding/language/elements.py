@@ -307,6 +307,8 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
             return REPLICATED
         if atom.form is Layout.LISTED:  # which cannot be gathered as a tensor's rows are
             return value(replace(atom, placement=Placement.ROWS, form=Layout.ROW))
+        if atom.placement is Placement.ROWS and atom.form is not Layout.ROW and not run.collating:
+            run.demand(node, value(atom), uses.POSITIONS)  # a rank has fewer rounds, or more
         definition_sites = {
             Placement.SHARD: frozenset({node}),
             # they are replicated where what they were picked from is

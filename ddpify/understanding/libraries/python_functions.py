@@ -166,16 +166,18 @@ def _len(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
             and atom.dim == 0
             and not (atom.form in SEVERAL_TENSORS and narrowing.is_shown_listed(run, node))
         )
-        if (
-            isinstance(atom, Data)
-            and atom.placement is Placement.COUPLED
-            and atom.form is not NumberKind.SHAPE
-        ):
+        if isinstance(atom, Data) and not sizes and _is_counted_by_all(atom):
             results.append(tensor_sizes.elements(atom))
             continue
         gathered = isinstance(atom, Data) and atom.form is Layout.GATHERED and atom.dim == 0
         results.append(tensor_sizes.count(atom, node) if rows or gathered else REPLICATED)  # type: ignore[arg-type]
     return join(*results) if results else REPLICATED
+
+
+def _is_counted_by_all(rows: Data) -> bool:
+    """Whether only the rows of all ranks tell how many these are: those at places, or pairs."""
+    picked = rows.placement is Placement.ROWS and bool(rows.definition_sites)
+    return picked or rows.placement is Placement.COUPLED
 
 
 def _sum(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
