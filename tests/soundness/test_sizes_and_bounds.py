@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 batch_size = 6
 torch.manual_seed(0)
 np.random.seed(0)
+rng = np.random.default_rng(3)
 torch.set_default_dtype(torch.float64)
 data = TensorDataset(torch.randn(24, 5), torch.randn(24, 4))
 loader = DataLoader(data, batch_size=batch_size, shuffle=True, drop_last=True)
@@ -43,6 +44,8 @@ BOUNDS = [
     f"i = np.random.choice(batch_size, 3){PICKED}",
     f"w = np.random.uniform(0, batch_size, (4,)){WEIGHTED}",
     f"w = torch.full((4,), batch_size) * 1.0{WEIGHTED}",
+    f"i = rng.integers(0, batch_size, 4){PICKED}",
+    f"w = rng.uniform(0, batch_size, (4,)){WEIGHTED}",
 ]
 BOTH = [
     f"i = torch.randint(0, batch_size, (batch_size,)){PICKED}",
@@ -59,6 +62,13 @@ SIZES = [
     f"w = np.random.binomial(1, 0.5, (batch_size, 1)){WEIGHTED}",
     f"w = np.random.beta(0.4, 0.4, size=(batch_size, 1)){WEIGHTED}",
     f"w = np.random.exponential(1.0, (batch_size, 1)){WEIGHTED}",
+    f"w = np.random.poisson(2.0, (batch_size, 1)){WEIGHTED}",
+    f"w = np.random.triangular(0, 1, 2, (batch_size, 4)){WEIGHTED}",
+    f"w = rng.integers(0, 5, (batch_size, 1)){WEIGHTED}",
+    f"w = rng.standard_normal((batch_size, 4)){WEIGHTED}",
+    f"w = rng.poisson(2.0, size=(batch_size, 1)){WEIGHTED}",
+    f"w = np.random.RandomState(epoch).rand(batch_size, 4){WEIGHTED}",
+    "i = rng.permutation(batch_size)\nloss = loss + F.mse_loss(out[i], y)",
 ]
 
 

@@ -30,9 +30,20 @@ _OF_SIZES_ALONE = frozenset(
 )
 # Where others take the sizes, among their arguments; none of these is a bound or what fills them.
 _SIZE_AT = {
-    **dict.fromkeys("full random random_sample".split(), 0),
-    **dict.fromkeys("choice exponential".split(), 1),
-    **dict.fromkeys("normal uniform randint binomial beta gamma laplace".split(), 2),
+    **dict.fromkeys("full random random_sample sample ranf standard_cauchy".split(), 0),
+    "standard_exponential": 0,
+    **dict.fromkeys(
+        "choice exponential chisquare dirichlet geometric logseries pareto poisson power rayleigh"
+        " standard_gamma standard_t weibull zipf".split(),
+        1,
+    ),
+    **dict.fromkeys(
+        "normal uniform randint integers random_integers binomial beta f gamma gumbel laplace"
+        " logistic lognormal multinomial multivariate_normal negative_binomial vonmises"
+        " wald".split(),
+        2,
+    ),
+    **dict.fromkeys("hypergeometric triangular".split(), 3),
 }
 
 

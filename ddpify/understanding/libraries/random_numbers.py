@@ -124,7 +124,8 @@ def method(run: RunState, node: cst.BaseExpression, atom: object, name: str) -> 
     if isinstance(atom, Instance):
         return _of_distribution(run, node, atom, name)
     if name in _ARRAYS and not isinstance(atom, Data):
-        return _drawn(run, node, name, shared=True)
+        rows = _drawn(run, node, name, shared=True)
+        return of_a_batchs_size(run, node) if rows is None and shared else rows
     return None
 
 

@@ -168,7 +168,7 @@ def _of_a_list_of_counts(making: _Making) -> Value | None:
 
 def _of_a_batchs_size(making: _Making) -> Value | None:
     """Drawn, or kept, for batches of one size."""
-    if making.short not in batch_sizes.MAKING:
+    if making.short not in batch_sizes.MAKING and not making.name.startswith("numpy.random."):
         return None
     drawn = random_numbers.of_a_batchs_size(making.run, making.node)
     if drawn is not None:
