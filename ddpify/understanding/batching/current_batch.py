@@ -197,8 +197,7 @@ def comprehension_ended(run: RunState, sources: frozenset[Instance]) -> None:
 def used(run: RunState, node: cst.CSTNode, rows: Iterable[Data]) -> None:
     """Something uses the sizes of the batch that these rows, or parts, come from."""
     for data in rows:
-        shown = run.no_grad and data.placement is Placement.SHARD  # rows that nothing learns of
-        if data.past and not shown:
+        if data.past:
             found = LateUse(run.site(node), data.loaders, data.loaders, run.call_path)
             run.facts.batches.past_batches.setdefault(node, found)
         loaders = frozenset(one for one in data.loaders if one.role == "loader")

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.judging import Outcome
+from benchmarks.soundness.trying import Trial
 from ddpify.planning.refusals import Refusal
 from tests.convert.examples import HEAD, added, convert_text
 
@@ -111,3 +113,42 @@ for a, b in feed:
     rule.step()
 """
     assert any("dd.mean(" in line for line in added(tmp_path, HEAD + loop))
+
+
+FIXED = """\
+import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+inputs = torch.randn(52, 6)
+loader = DataLoader(TensorDataset(inputs, inputs[:, 0] > 0), batch_size=8, shuffle=True)
+model = nn.Linear(6, 6)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+fixed, _ = next(iter(loader))
+for epoch in range(2):
+    for i, (x, _) in enumerate(loader):
+        loss = ((model(x) - x) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        with torch.no_grad():
+            again = model(fixed)
+            INSIDE
+        OUTSIDE
+"""
+READS = [
+    "print(((again - fixed) ** 2).mean().item())",
+    "torch.save(again, f'{epoch}_{i}.pt')",
+    "print(again[:3].sum().item(), len(again))",
+]
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("place", ["INSIDE", "OUTSIDE"])
+def test_fixed_samples_of_an_earlier_batch_are_read_as_rows_of_it(
+    trial: Trial, read: str, place: str
+) -> None:
+    text = FIXED.replace(place, read).replace("INSIDE", "pass").replace("OUTSIDE", "pass")
+    verdict = trial.verdict(text)
+    assert verdict.outcome is Outcome.SAME, verdict.detail
