@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
@@ -150,7 +150,7 @@ def _loop(run: RunState, node, body, orelse, bind) -> bool:  # type: ignore[no-u
         run.batch_loops.add(key)  # what stands before next() comes after it in the next round
         run.reads_change |= loop.asked
     endless = isinstance(node, cst.While) and isinstance(node.test, cst.Name)
-    branches.join_ends(run, [before, *loop.left])
+    branches.join_ends(run, [_without_rounds(before, loop.own), *loop.left])
     forward_attributes.drop(scope.names)
     ends = longer_tuples.foreseen(started, scope.names)
     known = run.loop_ends.get(key)
@@ -163,6 +163,28 @@ def _loop(run: RunState, node, body, orelse, bind) -> bool:  # type: ignore[no-u
     reached = branches.join_ends(run, [*([dict(scope.names)] if done else []), *loop.broken])
     forward_attributes.drop(scope.names)
     return reached or endless
+
+
+def _without_rounds(before: dict[str, Value], own: frozenset[Instance]) -> dict[str, Value]:
+    """What names hold after a loop that had no round, if its loader may have had no batch.
+
+    Rows of another loader's batch, which then is the current one still, are left out: after a
+    round, and it alone makes this loader's batch the current one, such a name holds what that left.
+    """
+    if not own:
+        return before
+    made = {one.place for one in own}
+    left = {
+        name: value(*(a for a in held.atoms if not _is_anothers(a, made)))
+        for name, held in before.items()
+    }
+    return {name: held for name, held in left.items() if held.atoms or not before[name].atoms}
+
+
+def _is_anothers(atom: Atom, made: Set[object]) -> bool:
+    """Whether this is a part of a batch of other loaders than those that are made there."""
+    part = isinstance(atom, Data) and atom.placement.local and bool(atom.loaders)
+    return part and made.isdisjoint(one.place for one in atom.loaders)  # type: ignore[attr-defined]
 
 
 def _starts_otherwise(
