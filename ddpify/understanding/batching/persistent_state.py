@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED, Placement.COUNT)
 _NUMBERS = (NumberKind.NUMBER, NumberKind.MULTIPLE)
+_OF_PARAMETERS = ("data", "grad")
 _SCALARS = (Placement.MEAN, Placement.SUM)
 _BY_INDEX = frozenset("index_copy_ index_add_ index_put_".split())
 _ADDING = frozenset("index_add_ index_put_ index_reduce_ scatter_add_ scatter_reduce_".split())
@@ -205,6 +206,21 @@ def buffer(
     kept = [d for d in (*new.data, *mixed) if registered or d.placement in _SCALARS]
     for data in kept if again else ():
         _demand(run, shown, data, by_index=False)
+
+
+def is_of_parameters(run: RunState, owner: Value) -> bool:
+    """Whether this is a model's parameters or one of them, as ``layer.weight`` is."""
+    return any(
+        isinstance(a, Params) or (isinstance(a, Instance) and run.is_model(a)) for a in owner.atoms
+    )
+
+
+def parameter(
+    run: RunState, owner: Value, name: str, shown: cst.BaseExpression, new: Value
+) -> None:
+    """``layer.bias.data = rows.mean(0)``, or ``grad``: all ranks' models hold the same."""
+    if name in _OF_PARAMETERS and is_of_parameters(run, owner):
+        run.demand_held(shown, new, uses.A_KEPT_COLLECTION)
 
 
 def _write(

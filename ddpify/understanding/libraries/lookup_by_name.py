@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arguments import Keywords
+from ddpify.understanding.arguments import Keywords, argument_pairs
+from ddpify.understanding.batching import persistent_state
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (
     ANY_NAME,
@@ -80,6 +81,9 @@ def set_attribute(run: RunState, node: cst.BaseExpression, args: list[Value]) ->
         texts = [a.value for a in args[1].atoms if isinstance(a, Const)]
         known = bool(texts) and all(isinstance(text, str) for text in texts)
         names = texts if known and len(texts) == len(args[1].atoms) else _prefixes(node)
+        for name in names:
+            shown = argument_pairs(node, args, {})[2][0]
+            persistent_state.parameter(run, args[0], str(name), shown, args[2])
         for owner in args[0].of(Instance):
             for name in names:
                 run.put(owner, str(name), args[2])

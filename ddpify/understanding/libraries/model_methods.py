@@ -99,6 +99,8 @@ def _itself(call: _Call) -> Value | None:
 def _parts(call: _Call) -> Value | None:
     """Its parameters, buffers and layers, with or without their names."""
     run, node, model, name = call.run, call.node, call.model, call.name
+    if name == "get_parameter":
+        return value(Params(model))
     kind = name.removeprefix("named_")
     if name == "named_buffers" or kind not in ("parameters", "modules", "buffers", "children"):
         return None
