@@ -49,6 +49,31 @@ BY_THEIR_CLASS = [
     "box = Box()\nbox.v = out\nloss = F.mse_loss(box.v, targets) + Spread(out)\n"
     "loss = loss + getattr(out, ''.join(['st', 'd']))()",
 ]
+ACCESSORS = [
+    f"{_HELD}    def get(self):\n        return self.v - self.v.mean(0)\n"
+    "    def put(self, v):\n        self.v = v - v.amax(0)\n"
+    "    centred = property(get, put)\n    twice = lambda self, o: o - self.v.mean(0)\n"
+    "    by_class = classmethod(lambda cls, v: v.std())\n"
+    "    alone = staticmethod(lambda v: v.amax(0).sum())\n"
+    "Held.s = property(lambda self: self.v.std())\n"
+    "held = Held(out)\nloss = loss + held.s + held.centred.pow(2).mean()\nheld.centred = out\n"
+    "loss = loss + held.v.pow(2).mean() + held.twice(out).pow(2).mean()\n"
+    "loss = loss + Held.by_class(out) + Held.alone(out) + held.alone(targets)",
+]
+CLASSES_THEMSELVES = [
+    "class Base:\n    def __class_getitem__(cls, v):\n        return v - v.mean(0)\n"
+    "    def __init_subclass__(cls, v=None, **others):\n        cls.s = v - v.mean(0)\n"
+    "class Derived(Base, v=out):\n    pass\n"
+    "loss = loss + Derived.s.pow(2).mean() + (Base[out] * targets).pow(2).mean()",
+    "class Kind(type):\n    def __call__(cls, v):\n        return v.std()\n"
+    "    def __getitem__(cls, v):\n        return v - v.mean(0)\n"
+    "    def __mul__(cls, v):\n        return v - v.amax(0)\n"
+    "    @property\n    def s(cls):\n        return cls.v.std()\n"
+    "    def centred(cls, v):\n        return v - v.amin(0)\n"
+    "class Box(metaclass=Kind):\n    v = None\nclass Other(Box):\n    pass\n"
+    "Box.v = out\nloss = loss + Box.s + Other(out) + Box[out].pow(2).mean()\n"
+    "loss = loss + (Box * out).pow(2).mean() + Box.centred(out).pow(2).mean()",
+]
 KEEPING = [
     f"def mean(v, state=kept):\n    state['m'] = 0.9 * state.get('m', 0) + {_KEPT}"
     "    return state['m']\nloss = loss + (out - mean(out)).pow(2).mean()",
@@ -63,12 +88,15 @@ DEFAULTS = [
 ]
 
 
+ALL = [*COMPUTING, *TELLING, *BY_THEIR_CLASS, *ACCESSORS, *CLASSES_THEMSELVES]
+
+
 def _outcome(trial: Trial, text: str) -> None:
     verdict = trial.verdict(text)
     assert verdict.outcome is Outcome.SAME, verdict.detail
 
 
-@pytest.mark.parametrize("lines", [*COMPUTING, *TELLING, *BY_THEIR_CLASS])
+@pytest.mark.parametrize("lines", ALL)
 def test_python_runs_the_methods_of_the_projects_objects(trial: Trial, lines: str) -> None:
     _outcome(trial, script("loop", lines))
 

@@ -93,7 +93,7 @@ def attribute_of(run: RunState, node: cst.BaseExpression, atom: Atom, name: str)
     if isinstance(atom, Instance):
         return _instance_attribute(run, node, atom, name)
     if isinstance(atom, Class):
-        return _of_class(atom, name)
+        return _of_class(run, node, atom, name)
     if isinstance(atom, Super):
         return _super_attribute(run, node, atom.receiver, name)
     if isinstance(atom, Data):
@@ -219,14 +219,19 @@ def _super_attribute(
     return receiver.method(name)
 
 
-def _of_class(atom: Class, name: str) -> Value:
+def _of_class(run: RunState, node: cst.BaseExpression, atom: Class, name: str) -> Value:
     found = atom.find(name) or UNKNOWN
     if name == "apply" and not found and object_kinds.is_own_function(atom):
         return value(Method(value(atom), name))
-    return join(*(_bound_to_class(atom, one) for one in found.atoms))
+    of_type = UNKNOWN if found else atom.find_in_metaclass(name) or UNKNOWN
+    if of_type:
+        return join(*(_bind(run, node, atom, one) for one in of_type.atoms))
+    return join(*(_bound_to_class(run, node, atom, one) for one in found.atoms))
 
 
-def _bound_to_class(made: Class, one: Atom) -> Value:
+def _bound_to_class(run: RunState, node: cst.BaseExpression, made: Class, one: Atom) -> Value:
+    if isinstance(one, Instance) and one.type in own_methods.WRAPPING:
+        return own_methods.unwrapped(run, node, one, made)
     return value(Bound(made, one)) if _is_class_method(one) else value(one)
 
 
@@ -234,7 +239,10 @@ def _is_class_method(one: Atom) -> TypeGuard[Function]:
     return isinstance(one, Function) and "classmethod" in _decorators(one)
 
 
-def _bind(run: RunState, node: cst.BaseExpression, atom: Instance, one: Atom) -> Value:
+def _bind(run: RunState, node: cst.BaseExpression, atom: Instance | Class, one: Atom) -> Value:
+    """What ``one``, which a class has, is for ``atom``, an object of that class."""
+    if isinstance(one, Instance) and one.type in own_methods.WRAPPING:
+        return own_methods.unwrapped(run, node, one, atom)
     if not isinstance(one, Function):
         got = own_methods.called(run, node, value(one), "get", (node, value(atom)))
         return value(one) if got is None else got
@@ -243,14 +251,15 @@ def _bind(run: RunState, node: cst.BaseExpression, atom: Instance, one: Atom) ->
         return join(*(_bind(run, node, atom, f) for f in _getters(atom, one)))
     if "property" in decorators or "cached_property" in decorators:
         return run.call(node, value(Bound(atom, one)), [], {})
-    if _is_class_method(one) and isinstance(atom.type, Class):
-        return value(Bound(atom.type, one))
+    own = atom.type if isinstance(atom, Instance) else UNKNOWN
+    if _is_class_method(one) and isinstance(own, Class):
+        return value(Bound(own, one))
     return value(one) if is_static(one) else value(Bound(atom, one))
 
 
-def _getters(atom: Instance, setter: Function) -> Iterator[Function]:
+def _getters(atom: Instance | Class, setter: Function) -> Iterator[Function]:
     """The property of which a function is the setter, which has its name."""
-    made, own = atom.type, setter.node
+    made, own = atom if isinstance(atom, Class) else atom.type, setter.node
     body = made.node.body.body if isinstance(made, Class) else ()
     name = own.name.value if isinstance(own, cst.FunctionDef) else ""
     for node in body:
@@ -266,7 +275,11 @@ def set_by_class(run: RunState, node: cst.Attribute, owner: Instance, new: Value
         return False
     name, given = node.attr.value, (node, new)
     found = owner.type.find(name) or UNKNOWN
-    setters = [Bound(owner, f) for f in found.of(Function) if "setter" in _decorators(f)]
+    setters: list[Atom] = [
+        Bound(owner, f) for f in found.of(Function) if "setter" in _decorators(f)
+    ]
+    for made in found.of(Instance):
+        setters += own_methods.accessor(made, "fset", owner).atoms
     if setters:
         run.call(node, value(*setters), [new], {})
         return True

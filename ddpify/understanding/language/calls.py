@@ -176,7 +176,11 @@ def _instantiate(
     run: RunState, node: cst.BaseExpression, made: Class, args: list[Value], kwargs: Keywords
 ) -> Value:
     instance = run.instance(node, run.module, made)
-    makers = (made.find("__new__") or UNKNOWN).of(Function)
+    makers = [
+        one
+        for found in (made.find_in_metaclass("__call__"), made.find("__new__"))
+        for one in (found or UNKNOWN).of(Function)
+    ]
     other = join(*(run.call(node, value(one), [value(made), *args], kwargs) for one in makers))
     if other.data:  # no object of the class, but something of a batch
         return other
@@ -368,7 +372,7 @@ def _run_body(run: RunState, call: _Call) -> Value:
     inside = call.forward or run.frames_forward()
     own = receiver if isinstance(receiver, Instance) else None
     frame = Frame(function.module, scope, call.site, own, function.node, in_forward=inside)
-    if isinstance(function.node, cst.Lambda) or attributes.is_static(function):
+    if attributes.is_static(function):
         receiver = None
     bind_parameters(run, function, call.args, call.kwargs, receiver, scope)
     with run.running_in(frame):

@@ -6,9 +6,20 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.arguments import Keywords
+from ddpify.understanding.definition_sites import given_as
 from ddpify.understanding.frames import Frame
 from ddpify.understanding.language import calls
-from ddpify.understanding.values import Bound, Class, Function, Instance, Scope, Value, value
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Bound,
+    Class,
+    Function,
+    Instance,
+    Scope,
+    Value,
+    value,
+)
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -35,20 +46,34 @@ def class_(run: RunState, node: cst.ClassDef) -> None:
     """A ``class``, whose body runs in a scope of its own."""
     bases = [run.eval(arg.value) for arg in node.bases]
     scope = Scope(kind="class", parent=run.frame.scope)
-    made = Class(node, run.module, scope, bases)
+    keywords = {arg.keyword.value: run.eval(arg.value) for arg in node.keywords if arg.keyword}
+    made = Class(node, run.module, scope, bases, keywords.pop("metaclass", UNKNOWN))
     inside = run.frame.in_forward
     run.frames.append(Frame(run.module, scope, run.frame.call, in_forward=inside))
     try:
         run.block(node.body)
     finally:
         run.frames.pop()
-    run.bind(node.name.value, _decorated(run, node, value(_class_once(run, made))))
+    made = _class_once(run, made)
+    _tell_base(run, made, keywords)
+    run.bind(node.name.value, _decorated(run, node, value(made)))
+
+
+def _tell_base(run: RunState, made: Class, keywords: Keywords) -> None:
+    """A base is told of each class that derives from it, with what that says besides."""
+    shown = {arg.keyword.value: arg.value for arg in made.node.keywords if arg.keyword}
+    given = {name: given_as(held, shown[name]) for name, held in keywords.items()}
+    for base in made.project_bases():
+        found = base.find("__init_subclass__") or UNKNOWN
+        bound = [Bound(made, function) for function in found.of(Function)]
+        if bound:
+            run.call(made.node.name, value(*bound), [], given)
 
 
 def _class_once(run: RunState, made: Class) -> Class:
     """The same class object in every pass, so that values compare equal."""
     known = run.classes.setdefault(made.node, made)
-    known.scope, known.bases = made.scope, made.bases
+    known.scope, known.bases, known.metaclass = made.scope, made.bases, made.metaclass
     for held in made.scope.names.values():
         for method in held.of(Function):
             assert isinstance(method, Function)

@@ -25,9 +25,15 @@ from ddpify.understanding.batching import (
     ragged_samples,
 )
 from ddpify.understanding.batching.per_sample_lists import count_all
-from ddpify.understanding.definition_sites import reduced
+from ddpify.understanding.definition_sites import given_as, reduced
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
-from ddpify.understanding.libraries import container_layers, instances, loaded_files, object_kinds
+from ddpify.understanding.libraries import (
+    container_layers,
+    instances,
+    loaded_files,
+    object_kinds,
+    own_methods,
+)
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds
 from ddpify.understanding.syntax import indices_of
@@ -152,6 +158,8 @@ def _item_of(run: RunState, node: cst.Subscript, atom: Atom, key: str) -> Value:
         return _tuple_slice(run, node, atom) or _tuple_item(atom, key)
     if isinstance(atom, Instance):
         return _instance_item(run, node, atom, key)
+    if isinstance(atom, Class):
+        return _class_item(run, node, atom)
     if isinstance(atom, Data):
         return tensor_items.item(run, node, atom)
     if isinstance(atom, ReplicatedTensor):
@@ -185,6 +193,19 @@ def _tuple_item(atom: Tup, key: str) -> Value:
         return atom.items[int(key.strip("[]"))]
     except (ValueError, IndexError):
         return join(*atom.items)
+
+
+def _class_item(run: RunState, node: cst.Subscript, atom: Class) -> Value:
+    """``Kind[x]`` of a class of the project."""
+    part = node.slice[0].slice
+    key = run.seen(part.value) if isinstance(part, cst.Index) else REPLICATED
+    shown = part.value if isinstance(part, cst.Index) else node
+    of_type = own_methods.called(run, node, value(atom), "getitem", (shown, key))
+    found = (atom.find("__class_getitem__") or UNKNOWN).of(Function)
+    bound = [Bound(atom, function) for function in found]
+    if of_type is not None or not bound:
+        return of_type or UNKNOWN
+    return run.call(node, value(*bound), [given_as(key, shown)], {})
 
 
 def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str) -> Value:

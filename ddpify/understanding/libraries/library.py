@@ -13,6 +13,7 @@ from ddpify.understanding.libraries import (
     distributions,
     functions,
     losses,
+    own_methods,
     path_objects,
     python_functions,
     random_numbers,
@@ -82,6 +83,8 @@ def _call(
     handler = functions.FUNCTIONS.get(name)
     if handler is not None:
         return handler(run, node, args, kwargs)
+    if name in own_methods.WRAPPING:
+        return library_object(run, node, name, args, kwargs)
     if name.startswith("builtins."):
         return python_functions.builtin(run, node, short, args, kwargs)
     if losses.is_function(name):

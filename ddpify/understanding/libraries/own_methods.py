@@ -7,11 +7,21 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import definition_sites
-from ddpify.understanding.values import UNKNOWN, Bound, Class, Function, Instance, Value, value
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Atom,
+    Bound,
+    Class,
+    Function,
+    Instance,
+    Value,
+    value,
+)
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
+Owner = Instance | Class
 Operand = tuple[cst.BaseExpression, Value]
 
 _ARITHMETIC = {
@@ -24,6 +34,10 @@ _COMPARISONS: dict[type, tuple[str, ...]] = {
     cst.GreaterThanEqual: ("ge", "le"), cst.In: ("", "contains"), cst.NotIn: ("", "contains"),
 }  # fmt: skip
 _UNARY = {cst.Minus: "neg", cst.Plus: "pos", cst.BitInvert: "invert"}
+# Made by a call, in place of a decorator.
+_PROPERTIES = ("builtins.property", "functools.cached_property")
+_STATIC, _OF_CLASS = "builtins.staticmethod", "builtins.classmethod"
+WRAPPING = (*_PROPERTIES, _STATIC, _OF_CLASS)
 _AS_TEXT = ("format", "str", "repr")
 _TRUTH = ("bool", "len")
 _BUILTINS = {
@@ -39,12 +53,39 @@ def called(
     """What a method gives that an object of the project has; None where none has it."""
     bound = [
         Bound(made, function)
-        for made in one.of(Instance)
-        if isinstance(made.type, Class)
-        for function in (made.type.find(f"__{name}__") or UNKNOWN).of(Function)
+        for made in one.of(Instance, Class)
+        for function in _found(made, f"__{name}__").of(Function)
     ]
     args = [definition_sites.given_as(held, shown) for shown, held in given]
     return run.call(node, value(*bound), args, {}) if bound else None
+
+
+def unwrapped(run: RunState, node: cst.BaseExpression, one: Instance, owner: Owner) -> Value:
+    """What ``property(f)``, ``staticmethod(f)`` or ``classmethod(f)`` is for an object or class."""
+    if one.type in _PROPERTIES and isinstance(owner, Instance):
+        return run.call(node, accessor(one, "fget", owner), [], {})
+    held = one.arguments.get("0", UNKNOWN)
+    of_class = owner if isinstance(owner, Class) else owner.type
+    if one.type != _OF_CLASS or not isinstance(of_class, Class):
+        return held if one.type == _STATIC else value(one)
+    return value(*(Bound(of_class, function) for function in held.of(Function)))
+
+
+def accessor(made: Instance, name: str, owner: Owner) -> Value:
+    """What ``property(fget, fset)`` calls where the attribute of an object is read, or set."""
+    if made.type not in _PROPERTIES:
+        return UNKNOWN
+    place = {"fget": "0", "fset": "1"}[name]
+    held = made.arguments.get(name) or made.arguments.get(place) or UNKNOWN
+    return value(*(Bound(owner, function) for function in held.of(Function)))
+
+
+def _found(made: Atom, name: str) -> Value:
+    """A method of an object's class; of a class, one that its metaclass has."""
+    if isinstance(made, Class):
+        return made.find_in_metaclass(name) or UNKNOWN
+    own = made.type if isinstance(made, Instance) else None
+    return (own.find(name) if isinstance(own, Class) else None) or UNKNOWN
 
 
 def of_two(

@@ -537,11 +537,6 @@ def _getattr(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Valu
     return join(*found, *args[2:]) if found else UNKNOWN
 
 
-def _handed_on(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
-    """What ``staticmethod(f)`` calls is ``f``."""
-    return args[0] if args else UNKNOWN
-
-
 def _eval(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``eval(name)``: the object of that name, as far as the name is known; else unread code."""
     given = args[0].atoms if args else ()
@@ -655,7 +650,6 @@ _BUILTINS: dict[str, Callable[..., Value]] = {
     "next": _next, "map": _map, "super": _super, "getattr": _getattr,
     "set": _set, "frozenset": _set,
     **dict.fromkeys(("setattr", "__setattr__"), lookup_by_name.set_attribute),
-    **dict.fromkeys(("staticmethod", "classmethod"), _handed_on),
     "range": _range, "filter": _filter, "eval": _eval, "abs": _abs,
     "globals": lookup_by_name.module_globals, "vars": lookup_by_name.variables,
 }  # fmt: skip

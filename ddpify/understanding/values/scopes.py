@@ -10,7 +10,7 @@ import libcst as cst
 
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values.atoms import Atom, QualifiedName
-from ddpify.understanding.values.lattice import Value, join
+from ddpify.understanding.values.lattice import UNKNOWN, Value, join
 
 if TYPE_CHECKING:
     from ddpify.understanding.project import ModuleFile
@@ -87,6 +87,7 @@ class Class(Atom):
     module: ModuleFile
     scope: Scope
     bases: list[Value] = field(default_factory=list)
+    metaclass: Value = UNKNOWN
 
     def __repr__(self) -> str:
         return f"<class {self.node.name.value} of {self.module.name}>"
@@ -97,6 +98,15 @@ class Class(Atom):
             return self.scope.names[name]
         for base in self.project_bases():
             found = base.find(name)
+            if found is not None:
+                return found
+        return None
+
+    def find_in_metaclass(self, name: str) -> Value | None:
+        """An attribute that the class itself has, as an object of its metaclass."""
+        for made in (*self.metaclass.of(Class), *self.project_bases()):
+            own = made in self.metaclass.atoms
+            found = made.find(name) if own else made.find_in_metaclass(name)
             if found is not None:
                 return found
         return None
