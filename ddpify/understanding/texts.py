@@ -30,21 +30,26 @@ _OLD_LAUNCHER = "torch.distributed.launch"
 _NAMES_OLD_LAUNCHER = re.compile(r"distributed[./]launch\b")
 _USES_ENVIRONMENT = re.compile(r"--use[-_]env\b")
 _ONE_NODE = re.compile(
-    r"--nnodes?[=\s]+[\"']?1(?![\d:])|--standalone\b|\bsrun\b.*?\s(?:--nodes[=\s]|-N)\s*1(?![\d-])"
+    r"--nnodes?[=\s]+[\"']?1(?::1)?(?![\d:])|--standalone\b"
+    r"|\bsrun\b.*?\s(?:--nodes[=\s]|-N)\s*1(?![\d-])"
 )
 _NODES = re.compile(r"--nnodes?\b|--node[-_]rank\b")
-_SLURM_NODE = re.compile(
-    r"(?m)(?:^#SBATCH|\b(?:sbatch|salloc))\b.*?\s(?:--nodes[=\s]|-N)\s*1(?![\d-])"
-)
-_SAYS_ONE_NODE = re.compile(
-    r"(?i)\b(?:single[- ]|one )(?:node|machine)\b|单机|单节点|単一ノード|シングルノード"
-)
 _SAYS_NODES = re.compile(
     r"(?i)\bmulti(?:ple)?[- ]?(?:nodes?|machines?)\b|多机|多节点|複数ノード|マルチノード"
 )
-_SLURM_NODES = re.compile(
-    r"(?m)(?:^#SBATCH|\b(?:srun|sbatch|salloc))\b.*?\s(?:--nodes[=\s]|-N)\s*(?!1(?![\d-]))\S"
+# A number of nodes that is not 1, or a variable, where a job is submitted: by Slurm or a script of
+# the project, in an option of another launcher, by PBS, SkyPilot or Kubernetes.
+_SUBMITTED_TO_NODES = re.compile(
+    r"(?m)(?:^\s*#SBATCH|\b(?:srun|sbatch|salloc)|submit\w*\.py)\b.*?\s(?:--nodes[=\s]|-N)\s*(?!1(?![\d-]))\S"
+    r"|--num[-_](?:nodes|machines)[=\s]+(?!1(?!\d))\S"
+    r"|^\s*#PBS\s.*?\b(?:nodes|select)=(?!1(?!\d))\S"
+    r"|^\s*num_nodes:\s*(?!1(?!\d))\S"
+    r"|^\s*Worker:\s*\n\s*replicas:\s*(?!0)\S"
 )
+_SUBMITTED_TO_ONE = re.compile(
+    r"(?m)(?:^\s*#SBATCH|\b(?:sbatch|salloc))\b.*?\s(?:--nodes[=\s]|-N)\s*1(?![\d-])"
+)
+_STARTS_ON_NODES = re.compile(r"\b(?:srun|mpirun|mpiexec|horovodrun)\s")
 _LOADS_INTO_WRAPPER = re.compile(
     r"(?m)^\s*(\w+)\s*=.*\b(?:DataParallel|DistributedDataParallel|DDP)\(.*\n(?:.*\n){0,2}?\s*\1\.load_state_dict"
 )
@@ -200,21 +205,32 @@ def is_launched(scripts: Collection[Path], texts: Texts) -> bool:
 
 
 def is_kept_to_one_node(scripts: Collection[Path], texts: Texts) -> bool:
-    """Whether commands start one of these with a launcher, or a script that they are given, and all
-    of them, or what submits them to Slurm, ask for one node and for no more, or texts say so.
+    """Whether commands start one of these with a launcher, or a script that they are given, and
+    neither they, nor what submits them, nor texts speak of several nodes.
 
-    What starts another script says nothing about these.
+    Launchers that are not told a number of nodes start one. What starts another script says nothing
+    about these.
     """
     found = [*_launches(scripts, texts)] or _launches_of_any(texts)
     lines = [command for _, command in found]
-    asked = all(map(_ONE_NODE.search, lines)) or any(map(_SLURM_NODE.search, texts.values()))
     if any("$" in command for command in lines):  # its options may stand in a variable
         lines += [line for text in texts.values() for line in text.splitlines()]
-    asked = asked or any(map(_SAYS_ONE_NODE.search, texts.values()))
     several = any(_NODES.search(line) and not _ONE_NODE.search(line) for line in lines)
+    said = (*texts.values(), *texts.said)
     several = several or any(map(_SAYS_NODES.search, texts.values()))
-    on_slurm = any(map(_SLURM_NODES.search, texts.values()))
-    return bool(found) and asked and not several and not on_slurm
+    several = several or any(map(_SUBMITTED_TO_NODES.search, said))
+    return bool(found) and not several and not _may_start_on_nodes(scripts, texts)
+
+
+def _may_start_on_nodes(scripts: Collection[Path], texts: Texts) -> bool:
+    """Whether something else than a launcher starts the ranks of one of these, and nothing says on
+    how many nodes: ``srun python train.py``.
+    """
+    starts = [line for one in scripts for line in starts_of(one, texts)]
+    return any(
+        _STARTS_ON_NODES.search(line) and not (_LAUNCHERS.search(line) or _ONE_NODE.search(line))
+        for line in starts
+    ) and not any(map(_SUBMITTED_TO_ONE.search, texts.values()))
 
 
 def is_given_several_nodes(scripts: Collection[Path], texts: Texts) -> bool:

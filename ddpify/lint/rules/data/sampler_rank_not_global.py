@@ -27,7 +27,9 @@ sampler = DistributedSampler(dataset, num_replicas=world_size, rank=rank)
 Safe: without the arguments the sampler asks the process group.
 
 ## When not to follow it
-With groups of ranks that share a model, where the data is split among the groups.
+With groups of ranks that share a model, where the data is split among the groups. Where the
+project's commands start the script with a launcher and none asks for several nodes, a rank or a
+size that is that of one node is a possible finding.
 
 ## References
 https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler

@@ -101,7 +101,9 @@ newest = files[steps.index(max(steps))]
 Unsafe: classes get other numbers than in an earlier run, whose checkpoints then do not fit.
 
 ## When not to follow it
-Where all processes are started with one `PYTHONHASHSEED`, and read one folder.
+Where all processes are started with one `PYTHONHASHSEED`, and read one folder. The order of a
+folder is a possible finding where the project's commands start the script with a launcher and none
+asks for several nodes: the ranks of one node read one order.
 
 Where the process that starts the ranks makes the list once and hands it to them.
 ```python bare

@@ -50,6 +50,10 @@ dist.init_process_group("nccl", rank=local_rank, world_size=torch.cuda.device_co
 torch.cuda.set_device(dist.get_rank())
 ```
 
+## When not to follow it
+Where the project's commands start the script with a launcher and none asks for several nodes, the
+finding is a possible one: launchers start one node unless they are told more.
+
 ## Fix safety
 Unsafe: it needs a launcher that sets `LOCAL_RANK`, as torchrun does.
 

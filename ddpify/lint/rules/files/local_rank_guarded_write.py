@@ -27,7 +27,9 @@ if local_rank == 0:
 ```
 
 ## When not to follow it
-On a single node, and for files that each node needs.
+On a single node, and for files that each node needs. Where the project's commands start the script
+with a launcher and none asks for several nodes, the finding is a possible one, as launchers start
+one node unless they are told more.
 
 ## Fix safety
 Unsafe: what else stands under the condition is then done on one node alone.

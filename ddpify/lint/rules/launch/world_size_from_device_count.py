@@ -47,6 +47,10 @@ def main(rank):
 mp.spawn(main, nprocs=torch.cuda.device_count())
 ```
 
+## When not to follow it
+Where the project's commands start the script with a launcher and none asks for several nodes, the
+finding is a possible one: launchers start one node unless they are told more.
+
 ## References
 https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.get_world_size
 """
