@@ -52,7 +52,8 @@ IN_LOOP = [
     "loss = loss + (torch.cat([out, out]) + z).pow(2).mean()",
     "s = list(out.shape)\nz = torch.cat((out, targets)).reshape([-1, 2] + s[1:]).mean(1)\n"
     "loss = loss + z.pow(2).mean() + out.reshape([s[0], -1]).pow(2).mean()",
-    "for i in range(0, len(out), 3):\n    loss = loss + out[i : i + 3].mean() * len(out[i : i + 3])\n"
+    "for i in range(0, len(out), 3):\n    part = out[i : i + 3]\n"
+    "    loss = loss + part.mean() * len(part) + out[i : i + 3].mean() * len(out[i : i + 3])\n"
     "print(len(out[:3]), [len(labels[i : i + 2]) for i in range(0, len(out), 2)])",
     "n = 0\nfor row in out[:3]:\n    n += 1\nfor row in targets:\n    n += len(row)\n"
     "print(n, sum(1 for row in out[1:]))",
