@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import libcst as cst
 
@@ -13,7 +14,7 @@ from ddpify.understanding.values.tensors import is_within, merge_key, merged
 
 A, B = cst.Name("a"), cst.Name("b")
 ONE, BOTH = frozenset({A}), frozenset({A, B})
-FIELDS: dict[str, tuple[object, ...]] = {
+FIELDS: dict[str, tuple[Any, ...]] = {
     "definition_sites": (frozenset(), ONE, BOTH),
     "names": (frozenset(), ONE, BOTH),
     "views": (frozenset(), ONE, BOTH),
