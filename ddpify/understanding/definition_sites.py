@@ -64,6 +64,20 @@ def given_as(result: Value, node: cst.BaseExpression) -> Value:
     return value(*(defined_at(a, node) if fresh else a for a, fresh in atoms))
 
 
+def multiplied(result: Value, old: Value) -> Value:
+    """A mean or a sum that was changed in place by a factor: it can be reduced before that.
+
+    Nothing stands there that has a name of its own to reduce.
+    """
+    known = {a for a in old.data if a.placement in _NAMED and a.definition_sites}
+    placements = {a.placement for a in (*old.data, *result.data)}
+    if len(known) != len(old.data) or len(placements) != 1:
+        return result
+    sites = frozenset(site for a in known for site in a.definition_sites)
+    atoms = (replace(a, definition_sites=sites) if isinstance(a, Data) else a for a in result.atoms)
+    return value(*atoms)
+
+
 def are_apart(result: Value) -> bool:
     """Whether a mean or a sum comes here, each from a place of its own: no one reduction suits.
 

@@ -52,6 +52,7 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
+_OF_A_FACTOR = ("*", "/")
 _OF_SETS = frozenset("|&^-")
 _DISPLAYS = (cst.Tuple, cst.List)
 _OUTLIVING = ("globals", "vars")  # what gives names that all rounds share
@@ -214,6 +215,8 @@ def augmented(run: RunState, node: cst.AugAssign) -> None:
     old, new = run.eval(node.target), run.eval(node.value)
     operator = OPERATORS.get(type(node.operator), "?")
     result = _accumulated(run, node, operator, old, new)
+    if isinstance(node.target, cst.Name) and operator in _OF_A_FACTOR and not new.data:
+        result = definition_sites.multiplied(result, old)
     picked_views.change(run, old, [node.value])
     if operator in _OF_SETS and any(made.type in CONTAINERS for made in old.of(Instance)):
         run.demand(node.value, new, uses.A_KEPT_COLLECTION)
