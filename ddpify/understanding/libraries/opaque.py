@@ -298,9 +298,18 @@ def call_instance(
     """``object(...)`` of a library object."""
     if not (isinstance(target.type, str) and losses.is_module(target.type)):
         args, kwargs = of_layer(target.kind, node, args, kwargs)
+        _number_all(run, node, args, kwargs)
     made = _call_instance(run, node, target, args, kwargs)
     both = coupling_layers.gives_indices(target) and any(isinstance(a, Data) for a in made.atoms)
     return value(Tup((made, made))) if both else made
+
+
+def _number_all(
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> None:
+    """Let a layer, which makes values of numbers, get the places of samples among all of them."""
+    for expression, one in argument_pairs(node, args, kwargs):
+        run.demand(expression, value(*(d for d in one.data if d.counting)), uses.POSITIONS)
 
 
 def _call_instance(
