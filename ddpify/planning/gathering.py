@@ -17,7 +17,17 @@ from ddpify.understanding.libraries.replicated_calls import is_loss_of_a_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import names_of
-from ddpify.understanding.values import UNKNOWN, Data, Instance, Tup, Value, deep_atoms
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Atom,
+    Data,
+    Instance,
+    Number,
+    ReplicatedTensor,
+    Tup,
+    Value,
+    deep_atoms,
+)
 
 
 def gather_names(plan: Plan, demand: Demand) -> bool:
@@ -175,13 +185,48 @@ def forget_ways_back(plan: Plan) -> None:
 
 
 def split_again(plan: Plan) -> bool:
-    """Let ranks take their own rows of those that unseen code gives back; whether any are new."""
+    """Let ranks take their own rows of those that unseen code gives back; whether any are new.
+
+    Where something else comes by another call, those that the call with the rows gets are split.
+    """
     new = plan.facts.loading.given_back.keys() - plan.choices.split.keys()
-    chosen = {
-        node: plan.facts.loading.given_back[node] for node in new if plan.site(node).module.editable
-    }
-    plan.choices.split |= chosen
-    return bool(chosen)
+    known = len(plan.choices.split)
+    for node in plan.project.in_order(one for one in new if plan.site(one).module.editable):
+        loaders = plan.facts.loading.given_back[node]
+        places = _given_before(plan, node) if _comes_without_rows(plan, node) else []
+        plan.choices.split |= dict.fromkeys(places or [node], loaders)
+    return len(plan.choices.split) > known
+
+
+def _comes_without_rows(plan: Plan, node: cst.CSTNode) -> bool:
+    """Whether rows of all ranks come there in one call, and in another what has none."""
+    held = plan.facts.values.get(node, UNKNOWN).atoms
+    return any(isinstance(a, (Number, ReplicatedTensor)) for a in held)
+
+
+def _given_before(plan: Plan, node: cst.CSTNode) -> list[cst.CSTNode]:
+    """What the calls that lead there get of rows of all ranks alone; nothing if one gets none."""
+    found: list[cst.CSTNode] = []
+    for path in plan.facts.loading.given_back_through.get(node, ()):
+        given = next(filter(None, (_whole_rows_in(plan, call) for call in reversed(path))), [])
+        if not given:
+            return []
+        found += given
+    return found
+
+
+def _whole_rows_in(plan: Plan, call: Site) -> list[cst.BaseExpression]:
+    """The arguments of a call that always are rows of all ranks."""
+    if not isinstance(call.node, cst.Call) or not call.module.editable:
+        return []
+    given = [one.value for one in call.node.args if not one.star]
+    held = {node: plan.facts.values.get(node, UNKNOWN).atoms for node in given}
+    return [node for node in given if held[node] and all(map(_are_whole_rows, held[node]))]
+
+
+def _are_whole_rows(atom: Atom) -> bool:
+    gathered = isinstance(atom, Data) and atom.form is Layout.GATHERED
+    return gathered and atom.dim == 0 and not atom.flat  # type: ignore[attr-defined]
 
 
 def _is_trained_on(plan: Plan, made: list[Data]) -> bool:

@@ -180,6 +180,7 @@ def _refuse_what_is_lost(plan: Plan) -> None:
         *files_that_stay.lengths(facts),
         *files_that_stay.gradient_hooks(facts),
         *unshared.work_of_all(facts),
+        *unshared.without_rows(facts),
         *split_within.undivided(plan),
         *own_backwards.written(facts, plan.project),
         *own_backwards.divided(facts, plan.project),

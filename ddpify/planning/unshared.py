@@ -109,6 +109,18 @@ def taken_together(facts: Facts) -> Iterator[Refusal]:
         )
 
 
+def without_rows(facts: Facts) -> Iterator[Refusal]:
+    """What is split among the ranks in one call, and has no rows of a batch in another."""
+    for site in facts.loading.split_replicated.values():
+        yield at(
+            site,
+            "this has the rows of all ranks in one call, of which each takes its own, and is the"
+            " same on all ranks in another",
+            "let the training and the other call functions of their own, or make what has a row"
+            " for each sample of the batch itself, as by torch.zeros_like(x[:, 0])",
+        )
+
+
 def work_of_all(facts: Facts) -> Iterator[Refusal]:
     """Models that only ever train on the rows of all ranks: each rank would do all the work.
 

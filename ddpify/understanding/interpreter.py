@@ -215,6 +215,8 @@ class Interpreter(RunState):
         if choices.batches:
             result = handmade_batches.split(self, node, result)
         if choices.split and node in choices.split:
+            if has_no_rows(result):
+                self.facts.loading.split_replicated.setdefault(node, self.site(node))
             result = own_rows(result, choices.split[node])
         if len(result.atoms) > 1 and not self.frames_forward():
             result = self._of_one_placement(node, result)
@@ -357,6 +359,11 @@ class Interpreter(RunState):
     def keeps_from_batch(self, container: Instance, node: cst.BaseExpression, new: Value) -> Value:
         """What a container of longer life than the batch takes must be global, or is demanded."""
         return elements.kept(self, node, new) if self.is_older(container) else new
+
+
+def has_no_rows(one: Value) -> bool:
+    """Whether this is a value of the script's that has nothing to do with batches."""
+    return bool(one.atoms) and all(isinstance(a, (Number, ReplicatedTensor)) for a in one.atoms)
 
 
 def own_rows(whole: Value, loaders: frozenset[Instance]) -> Value:

@@ -267,6 +267,7 @@ def split_beside(run: RunState, operands: Iterable[tuple[cst.BaseExpression, Dat
             continue
         if own.placement is Placement.SHARD and own.dim == gathered.dim == 0:
             run.facts.loading.given_back[shown] = own.loaders
+            run.facts.loading.given_back_through.setdefault(shown, set()).add(run.call_path)
             return True
     return False
 

@@ -48,6 +48,10 @@ class Loading:
     # Calls of unseen code that take the rows of all ranks; those that give a batch back.
     unseen_calls: set[cst.CSTNode] = field(default_factory=set)
     given_back: dict[cst.CSTNode, frozenset[Instance]] = field(default_factory=dict)
+    # The calls that lead to rows of all ranks which meet a rank's own there.
+    given_back_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
+    # What is split there, and comes there by another way as something that has no rows of ranks.
+    split_replicated: dict[cst.CSTNode, Site] = field(default_factory=dict)
 
 
 @dataclass(repr=False, slots=True)
