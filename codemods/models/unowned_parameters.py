@@ -19,7 +19,15 @@ def refusals(plan: Plan) -> Iterator[Refusal]:
     """One for each tensor by itself among what is trained."""
     for optimizer in plan.facts.optimizers:
         for call, node in _trained(plan, optimizer):
-            if _is_tensor(plan, node):
+            if _is_of_the_batch(plan, node):
+                yield Refusal(
+                    optimizer.module,
+                    call,
+                    "this optimizer trains rows of the batch: their gradients are those of the loss"
+                    " of each rank's own rows",
+                    "take the step by torch.autograd.grad and arithmetic",
+                )
+            elif _is_tensor(plan, node):
                 yield Refusal(
                     optimizer.module,
                     call,
@@ -102,6 +110,11 @@ def _name(function: cst.BaseExpression) -> str:
 
 def _values(plan: Plan, node: cst.BaseExpression) -> Sequence[Atom]:
     return plan.facts.values.get(node, UNKNOWN).atoms
+
+
+def _is_of_the_batch(plan: Plan, node: cst.BaseExpression) -> bool:
+    """Whether a name may stand for what each rank holds for its own rows."""
+    return any(isinstance(a, Data) and a.placement.local for a in _values(plan, node))
 
 
 def _is_tensor(plan: Plan, node: cst.BaseExpression) -> bool:
