@@ -65,7 +65,7 @@ def method(run: RunState, node: cst.Call, args: list[Value], kwargs: Keywords) -
     if _at_places_of_all(run, target, given):
         return
     if local is not None and name in in_place_writes.RESIZING:
-        _holds_rows(run, target, local)
+        _holds_rows(run, target, local, written=_is_written_first(run, node, target))
     elif local is not None:
         by_index = name in _BY_INDEX and not isinstance(target, cst.Subscript)
         _write(run, target, given, by_index=by_index)
@@ -73,12 +73,33 @@ def method(run: RunState, node: cst.Call, args: list[Value], kwargs: Keywords) -
         _fill(run, target, given, by_index=cut or name in _ADDING)
 
 
-def _holds_rows(run: RunState, target: cst.BaseExpression, local: Data) -> None:
+def _is_written_first(run: RunState, node: cst.Call, target: cst.BaseExpression) -> bool:
+    """Whether a tensor that is resized is written before it is read.
+
+    It is not in ``torch.arange(32).resize_(x.shape)``, it is in ``noise.resize_(n, 8).normal_()``.
+    """
+    tree = run.module.structure
+    if not run.module.is_unused(node):
+        above = tree.parents.get(node)
+        call = tree.parents.get(above) if isinstance(above, cst.Attribute) else None
+        return call is not None and in_place_writes.is_in_place(call)
+    around = tree.inside(tree.function(node) or tree.tree, type(target))
+    later = (
+        one for one in around if one.deep_equals(target) and tree.order[one] > tree.order[node]
+    )
+    following = min(
+        (one for one in later if one is not target), key=tree.order.__getitem__, default=None
+    )
+    return following is None or in_place_writes.is_written(tree, following)
+
+
+def _holds_rows(run: RunState, target: cst.BaseExpression, local: Data, *, written: bool) -> None:
     """A tensor gets the size of this rank's rows, to hold them: it keeps no others.
 
     That of its ``data`` is another's: the tensor keeps its own size, and what it held behind them.
     """
-    if isinstance(target, cst.Attribute) and target.attr.value == "data":
+    of_another = isinstance(target, cst.Attribute) and target.attr.value == "data"
+    if of_another or not written:
         unreducible = Data(Placement.SHARD, local.loaders, form=Layout.PACKED)
         run.demand(target, value(unreducible), uses.A_KEPT_TENSOR)
         return
