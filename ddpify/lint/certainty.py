@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence
-from ddpify.lint.proof import ANYWHERE, distributing_places, is_proved
-from ddpify.lint.scripts.asked_of_one import is_for_one_process
+from ddpify.lint.proof import ANYWHERE, distributing_branches, distributing_places, is_proved
+from ddpify.lint.scripts.asked_of_one import is_asked_of_none, is_for_one_process
 from ddpify.lint.scripts.before_group import ends_before_group
 from ddpify.lint.scripts.number_of_ranks import starts_one_rank_a_node
 from ddpify.lint.scripts.options import asks_unknown
@@ -64,6 +64,10 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
         return known
     if rule.group not in ANYWHERE and is_for_one_process(script.control, node):
         return Confidence.POSSIBLE
+    if not _is_of_later_runs(rule) and is_asked_of_none(
+        script.control, node, script.once(distributing_branches)
+    ):
+        return Confidence.POSSIBLE
     if rule.name in _OF_THE_GROUP and (
         joins_no_group(script.control, node) or ends_before_group(script.control, node)
     ):
@@ -82,6 +86,11 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
     if known is Confidence.CERTAIN and not is_proved(script, rule, node):
         return Confidence.LIKELY
     return known
+
+
+def _is_of_later_runs(rule: Rule) -> bool:
+    """Whether a rule is about what runs save and go on from: no first command asks for it."""
+    return rule.group in ANYWHERE | {"checkpoint"} or rule.name == "load-without-map-location"
 
 
 def _runs_where_distributed(script: Script, node: cst.CSTNode) -> bool:

@@ -144,7 +144,8 @@ def _check(
     others += [str(f.path.resolve()) for f in script.project.files if f is not script.module]
     declared = script.__dict__.get("requirements")
     others += [str(declared)] if declared is not None else []
-    others += map(str, (*script.__dict__.get("texts", ()), *script.__dict__.get("beside", ())))
+    for name in ("texts", "beside", "settings"):
+        others += map(str, script.__dict__.get(name, ()))
     covers, elsewhere = (
         in_other_files(script, settings.codes, found, unfinished) if starts else ((), ())
     )

@@ -44,7 +44,7 @@ def is_proved(script: Script, rule: Rule, node: cst.CSTNode) -> bool:
     if rule.name in _BY_LAUNCHER and not is_launched(script.paths, script.texts):
         return False
     return script.facts.cut_short is None and _is_reached(
-        script.control, node, script.once(_distributing), frozenset()
+        script.control, node, script.once(distributing_branches), frozenset()
     )
 
 
@@ -61,7 +61,7 @@ def distributing_places(script: Script) -> list[cst.CSTNode]:
     return [*(wrap.site.node for wrap in script.wraps), *groups]
 
 
-def _distributing(script: Script) -> Branches:
+def distributing_branches(script: Script) -> Branches:
     """The branches that lead there: those of several processes."""
     found = map(script.control.branches, distributing_places(script))
     return frozenset[tuple[str, bool]]().union(*found)

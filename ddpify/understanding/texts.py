@@ -99,12 +99,18 @@ def texts_around(script: Path) -> Texts:
     there that are called so and have folders of their own.
     """
     found = Texts()
+    for above in folders_above(script):
+        found |= {path: text_of(path) for path in _files(above)}
+    return found
+
+
+def folders_above(script: Path) -> Iterator[Path]:
+    """A script's folder and those above it, up to the repository's root."""
     folder = script.resolve().parent
     for above in (folder, *folder.parents[: _LEVELS - 1]):
-        found |= {path: _text(path) for path in _files(above)}
+        yield above
         if (above / ".git").exists():
-            break
-    return found
+            return
 
 
 def said_in(source: str) -> str:
@@ -116,14 +122,14 @@ def said_in(source: str) -> str:
 
 def _files(folder: Path) -> Iterator[Path]:
     named = [folder / name for name in _FOLDERS if (folder / name).is_dir()]
-    within = [one for place in named for one in _entries(place) if one.is_dir()]
+    within = [one for place in named for one in entries(place) if one.is_dir()]
     places = (folder, *named, *within)
-    held = (path for place in places for path in _entries(place))
+    held = (path for place in places for path in entries(place))
     some = (path for path in held if _NAMES.match(path.name) and path.is_file())
     yield from (path for path, _ in zip(some, range(_MOST_FILES), strict=False))
 
 
-def _entries(folder: Path) -> list[Path]:
+def entries(folder: Path) -> list[Path]:
     """What is in a folder; nothing where it is not there, or may not be read."""
     try:
         return sorted(folder.iterdir())
@@ -131,16 +137,17 @@ def _entries(folder: Path) -> list[Path]:
         return []
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """What a file says, up to a number of bytes."""
     with path.open("rb") as file:
         return file.read(_MOST_BYTES).decode("utf-8", "replace")
 
 
 def scripts_beside(script: Path) -> dict[Path, str]:
     """The other scripts in the folder of one, by their paths."""
-    beside = (one for one in _entries(script.resolve().parent) if one.suffix == ".py")
+    beside = (one for one in entries(script.resolve().parent) if one.suffix == ".py")
     some = (one for one in beside if one.is_file() and one != script.resolve())
-    return {path: _text(path) for path, _ in zip(some, range(_MOST_FILES), strict=False)}
+    return {path: text_of(path) for path, _ in zip(some, range(_MOST_FILES), strict=False)}
 
 
 def loads_wrapped_state(text: str) -> bool:

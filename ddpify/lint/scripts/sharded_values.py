@@ -233,7 +233,9 @@ class Reading(Understood):
         does not ask for wrappers as well.
         """
         guards = self.structure_of(sampler.site).guards(sampler.site)
-        asked = [one.test for one in guards if one.positive and is_left_out(self, one.test)]
+        asked = [
+            one.test for one in guards if one.positive and is_left_out(self, self.flow, one.test)
+        ]
         places = [wrap.site.node for wrap in self.wraps] if asked else []
         wrapping = {
             one.attr.value

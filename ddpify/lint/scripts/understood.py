@@ -30,6 +30,7 @@ from ddpify.understanding.libraries.distributed import (
 from ddpify.understanding.libraries.runtime_names import imports_runtime
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.requirements import declaring_file, minimum_torch
+from ddpify.understanding.settings import settings_around
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import called, initialisers
@@ -104,6 +105,11 @@ class Understood:
         found = texts_around(self.module.path)
         found.said = tuple(said_in(file.source.text) for file in self.project.files)
         return found
+
+    @cached_property
+    def settings(self) -> dict[Path, str]:
+        """The configuration files of the project, by their paths."""
+        return settings_around(self.module.path)
 
     @property
     def paths(self) -> list[Path]:

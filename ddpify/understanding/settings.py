@@ -1,0 +1,57 @@
+"""What configuration files of a project set, in YAML, TOML or JSON, by their keys alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ddpify.understanding.texts import entries, folders_above, text_of
+
+_KINDS = frozenset({".yaml", ".yml", ".toml", ".json"})
+_FOLDERS = ("config", "configs", "conf", "cfg", "cfgs", "options", "settings", "experiments")
+_MOST_FILES = 80
+_ELSEWHERE = ("", "{", "[", "|", ">", "&", "*", "$", "!")  # what a key has is not a word beside it
+_WORDS = {"true": True, "false": False, "null": None, "none": None, "~": None}
+
+
+def settings_around(script: Path) -> dict[Path, str]:
+    """The configuration files in a script's folder and above it, and in folders that are called so
+    and have folders of their own.
+    """
+    return {path: text_of(path) for above in folders_above(script) for path in _files(above)}
+
+
+class Unread:
+    """What is no number and no word: a section, a list, a text of several lines."""
+
+
+UNREAD = Unread()
+
+
+def values_of(key: str, settings: Mapping[Path, str]) -> frozenset[object]:
+    """What these files set a key to, in whichever section."""
+    line = re.compile(rf"(?m)(?:^|[\s{{,\"'.]){re.escape(key)}[\"']?\s*[:=]\s*([^\n,}}#]*)")
+    return frozenset(_read(found) for text in settings.values() for found in line.findall(text))
+
+
+def _read(text: str) -> object:
+    bare = text.partition(" #")[0].strip()
+    if bare[:1] in _ELSEWHERE:
+        return UNREAD
+    if bare.lower() in _WORDS:
+        return _WORDS[bare.lower()]
+    for kind in (int, float):
+        try:
+            return kind(bare)
+        except ValueError:
+            continue
+    return bare.strip("\"'")
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    named = [folder / name for name in _FOLDERS if (folder / name).is_dir()]
+    within = [one for place in named for one in entries(place) if one.is_dir()]
+    held = (path for place in (folder, *named, *within) for path in entries(place))
+    some = (path for path in held if path.suffix in _KINDS and path.is_file())
+    yield from (path for path, _ in zip(some, range(_MOST_FILES), strict=False))
