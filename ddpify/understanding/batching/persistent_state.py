@@ -65,7 +65,8 @@ def method(run: RunState, node: cst.Call, args: list[Value], kwargs: Keywords) -
     if _at_places_of_all(run, target, given):
         return
     if local is not None and name in in_place_writes.RESIZING:
-        _holds_rows(run, target, local, written=_is_written_first(run, node, target))
+        written = name == "set_" or _is_written_first(run, node, target)
+        _holds_rows(run, target, local, written=written)
     elif local is not None:
         by_index = name in _BY_INDEX and not isinstance(target, cst.Subscript)
         _write(run, target, given, by_index=by_index)
