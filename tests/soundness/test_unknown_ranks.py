@@ -12,6 +12,8 @@ CROSSWISE = [
     "d = h.unsqueeze(1) - h\nh = h + d.abs().mean() + (h[:, None] == h).sum()",
     "x = h.unsqueeze(0).transpose(0, 1)\nh = h + (x - h).abs().mean()",
     "w = labels.to(h)\nd = w[:, None] - w\nh = h + d.abs().mean()",
+    "w = labels.to(h)\nd = w.view(-1, 1) - w\nh = h + d.abs().mean()",
+    "w = labels.to(h)\nd = w - w.reshape(-1, 1)\nh = h + d.abs().mean()",
     "f = h.flatten(1)\nd = f.sum(1, keepdim=True) - f.sum(1)\nh = h + d.abs().mean()",
 ]
 OF_MATRICES = [

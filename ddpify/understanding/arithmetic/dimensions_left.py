@@ -35,8 +35,19 @@ def added(
     """How many dimensions more a function leaves than a tensor has; None where not known."""
     if source.ndim or source.relative is None:
         return None
+    if _makes_a_column(name, rest):
+        return 1
     left = _left(name, _MANY, rest, kwargs)
     return left - _MANY if left else None
+
+
+def _makes_a_column(name: str, rest: Sequence[Value]) -> bool:
+    """Whether this is ``w.view(-1, 1)``, which one writes for a ``w`` of one dimension.
+
+    One of two is taken for such a one: where it meets itself, that asks for the rows of all ranks.
+    """
+    sizes = [one.constant() for one in rest]
+    return name in ("view", "reshape") and sizes == [-1, 1]
 
 
 def _left(name: str, ndim: int, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> int:

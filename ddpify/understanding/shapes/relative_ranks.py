@@ -72,7 +72,6 @@ def difference(left: Data, right: Data) -> int | None:
     if left.ndim and right.ndim:
         return left.ndim - right.ndim
     one, other = left.relative, right.relative
-    unknown = not left.ndim and not right.ndim
-    if not unknown or one is None or other is None or one[0] is not other[0]:
+    if one is None or other is None or one[0] is not other[0]:
         return None
     return one[1] - other[1]
