@@ -148,7 +148,16 @@ def defined(run: RunState, one: Value, node: cst.CSTNode) -> Value:
 
 def named_arguments(run: RunState, call: cst.BaseExpression, args: list[Value]) -> list[Value]:
     """What a method of a model gets can be split where it is called, for that call alone."""
-    return [defined(run, held, shown) for shown, held in argument_pairs(call, args, {})]
+    pairs = argument_pairs(call, args, {})
+    return [
+        held if _is_of_a_list(run, shown) else defined(run, held, shown) for shown, held in pairs
+    ]
+
+
+def _is_of_a_list(run: RunState, node: cst.BaseExpression) -> bool:
+    """Whether this is a part of a list, of which each item may be a batch, or a sample."""
+    taken = isinstance(node, cst.Subscript)
+    return taken and any(made.type == "list" for made in run.seen(node.value).of(Instance))
 
 
 def _named(atom: ReplicatedTensor, node: cst.CSTNode) -> ReplicatedTensor:
