@@ -8,27 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpify.codemods.models.trained_models import whole_models
-
 from ddpify.planning.plan import Plan
 from ddpify.understanding.libraries.object_kinds import is_criterion, is_loss
-from ddpify.understanding.model_structure import batchnorm_in, may_have_batchnorm
+from ddpify.understanding.model_structure import may_have_batchnorm
 from ddpify.understanding.values import Instance
 
 
 def normalising(plan: Plan) -> Iterator[Instance]:
     """The models among those that get rows of the batch which normalise over it, as far as seen."""
     for model in plan.facts.forwards.row_calls:
-        if _may_follow_the_batch(plan, model) and may_have_batchnorm(model):
+        switches = plan.facts.switches.get(model, {}).values()
+        left_evaluating = {mode for one in switches for mode in one.modes} == {False}
+        computes = is_criterion(model) or is_loss(model)
+        if not computes and not left_evaluating and may_have_batchnorm(model):
             yield model
-    for layer in filter(batchnorm_in, plan.facts.forwards.inner_calls):
-        whole = whole_models(plan, [layer])
-        if all(_may_follow_the_batch(plan, one) for one in (layer, *whole)):
-            yield from whole
-
-
-def _may_follow_the_batch(plan: Plan, model: Instance) -> bool:
-    """Whether a model may be in training mode, and is no loss."""
-    switches = plan.facts.switches.get(model, {}).values()
-    left_evaluating = {mode for one in switches for mode in one.modes} == {False}
-    return not (left_evaluating or is_criterion(model) or is_loss(model))

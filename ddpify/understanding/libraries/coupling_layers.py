@@ -16,7 +16,6 @@ from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.batching import batch_layers
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.libraries import container_layers
-from ddpify.understanding.model_structure import batchnorm_in
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Instance, Tup, Value, value
@@ -78,8 +77,6 @@ def through(
         return across_samples.of_all_rows(run, shown, rows[0]) if rows else REPLICATED
     if len(rows) != 1 or not isinstance(node, cst.Call) or not node.args:
         return None
-    if run.collating and batchnorm_in(layer) is not None and run.training is not False:
-        return _split_again(run, node, node, rows[0])
     mistaken = _mistakes(layer, rows[0]) or _works_on(layer, rows[0])
     kept = mistaken and layer.kind.startswith(_KEEPING)
     if _takes_all_indices(layer) or _goes_along(layer, rows[0]) or kept:

@@ -25,10 +25,7 @@ def note(
     run: RunState, node: cst.BaseExpression, model: Instance, given: list[Value], result: Value
 ) -> None:
     """Note whether a call from outside a forward takes rows, or what all ranks hold."""
-    if run.frames_forward():
-        _note_inside(run, model, given)
-        return
-    if not given:
+    if run.frames_forward() or not given:
         return
     local = [a for one in given for a in deep_atoms(one) if _is_local(a)]
     _note_work(run, node, model, shared=bool(local))
@@ -58,13 +55,6 @@ def note(
         run.facts.forwards.replicated_calls[node] = ReplicatedCall(
             run.site(node), models, gathered, in_loop
         )
-
-
-def _note_inside(run: RunState, model: Instance, given: list[Value]) -> None:
-    """Note a model that a forward gives rows, which may be part of no other model."""
-    rows = any(_is_local(a) for one in given for a in deep_atoms(one))
-    if rows and not run.collating and run.training is not False:
-        run.facts.forwards.inner_calls[model] = None
 
 
 def _try_on_rows(
