@@ -125,6 +125,12 @@ TRAINED_PAST_DDP = {
         "    slopes = torch.autograd.grad(penalty, brain.parameters(), create_graph=True)\n",
         "takes gradients of a model's parameters",
     ),
+    "gradients of parameters by name": (
+        "",
+        "    penalty = F.cross_entropy(brain(a), b)\n    named = dict(brain.named_parameters())\n"
+        "    slopes = torch.autograd.grad(penalty, named.values(), create_graph=True)\n",
+        "takes gradients of a model's parameters",
+    ),
 }
 
 

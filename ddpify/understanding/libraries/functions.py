@@ -129,7 +129,8 @@ def _autograd_grad(
     """``torch.autograd.grad(outputs, inputs)``; of parameters, they pass by what averages them."""
     inputs = args[1] if len(args) > 1 else kwargs.get("inputs", UNKNOWN)
     outputs = args[0] if args else kwargs.get("outputs", UNKNOWN)
-    if any(_is_of_a_model(atom) for atom in deep_atoms(inputs)):
+    generated = (made.elements for made in inputs.of(Instance) if made.kind == "generator")
+    if any(_is_of_a_model(atom) for one in (inputs, *generated) for atom in deep_atoms(one)):
         gradients.of_parameters(run, node, outputs, inputs, kwargs)
     else:
         gradients.of_replicated(run, node, inputs)
