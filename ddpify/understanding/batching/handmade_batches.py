@@ -156,8 +156,8 @@ def named_arguments(run: RunState, call: cst.BaseExpression, args: list[Value]) 
 
 def _is_of_a_list(run: RunState, node: cst.BaseExpression) -> bool:
     """Whether this is a part of a list, of which each item may be a batch, or a sample."""
-    taken = isinstance(node, cst.Subscript)
-    return taken and any(made.type == "list" for made in run.seen(node.value).of(Instance))
+    whole = run.seen(node.value) if isinstance(node, cst.Subscript) else UNKNOWN
+    return any(made.type == "list" for made in whole.of(Instance))
 
 
 def _named(atom: ReplicatedTensor, node: cst.CSTNode) -> ReplicatedTensor:
