@@ -107,11 +107,15 @@ def read_together(run: RunState, node: cst.CSTNode, given: Iterable[Value]) -> N
     """Note that unread code gets something of each sample: one may depend on the others there."""
     if not run.collating:
         return
-    starred = node.args if isinstance(node, cst.Call) else ()
-    spread = (run.seen(one.value) for one in starred if one.star == "*")
-    met = [row for one in (*given, *spread) for row in _of_all_samples(one)]
+    met = [row for one in (*given, *spread(run, node)) for row in _of_all_samples(one)]
     run.mixes(node, *met)
     run.facts.loading.unread.update(loader for row in met for loader in row.loaders)
+
+
+def spread(run: RunState, node: cst.CSTNode) -> list[Value]:
+    """What a call takes apart into its arguments, as ``f(*samples)`` does."""
+    given = node.args if isinstance(node, cst.Call) else ()
+    return [run.seen(one.value) for one in given if one.star == "*"]
 
 
 def _of_all_samples(one: Value) -> Iterator[Data]:

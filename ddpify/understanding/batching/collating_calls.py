@@ -25,7 +25,7 @@ _EACH_ALONE = frozenset(
     "len list tuple zip enumerate range iter next map filter reversed isinstance type id print"
     " chain from_iterable islice deepcopy copy getattr hasattr callable"
     # methods of lists that leave the order, and what is in them, as it is
-    " append extend copy __getitem__ __len__ __iter__"
+    " append extend __getitem__ __len__ __iter__"
     # one row for each sample, or several behind one another
     " stack vstack hstack dstack column_stack row_stack cat concat concatenate default_collate"
     " default_convert tensor as_tensor asarray array from_numpy Tensor FloatTensor DoubleTensor"
@@ -40,21 +40,15 @@ def note(
     args: Iterable[Value],
     kwargs: Mapping[str, Value],
 ) -> None:
-    """Note that what a function makes of all samples of a batch is of those that a rank has."""
-    if not run.collating or called.name.rpartition(".")[2] in _EACH_ALONE:
+    """Note that what a collate function's call makes of all samples is of those of a rank."""
+    if called.name.rpartition(".")[2] in _EACH_ALONE:
         return
-    given = [*args, *kwargs.values(), *_starred(run, node)]
+    given = [*args, *kwargs.values(), *collating.spread(run, node)]
     if isinstance(called, Method):
         given.append(called.receiver)
     for row in (row for one in given for atom in one.atoms for row in _listed(atom)):
         for loader in row.loaders:
             run.facts.loading.joint.setdefault(loader, run.site(node))
-
-
-def _starred(run: RunState, node: cst.BaseExpression) -> list[Value]:
-    """What a call takes apart into its arguments."""
-    given = node.args if isinstance(node, cst.Call) else ()
-    return [run.seen(one.value) for one in given if one.star == "*"]
 
 
 def _listed(atom: Atom) -> list[Data]:

@@ -122,6 +122,8 @@ def call(
 
 
 def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyped-def]
+    if run.collating and isinstance(atom, (QualifiedName, Method)):
+        collating_calls.note(run, node, atom, args, kwargs)
     if isinstance(atom, Function):
         return call_function(run, atom, args, kwargs, None, run.site(node))
     if isinstance(atom, Bound) and _is_a_models_forward(run, atom):
@@ -131,10 +133,8 @@ def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyp
     if isinstance(atom, Class):
         return _instantiate(run, node, atom, args, kwargs)
     if isinstance(atom, QualifiedName):
-        collating_calls.note(run, node, atom, args, kwargs)
         return library.call(run, node, atom.name, args, kwargs)
     if isinstance(atom, Method):
-        collating_calls.note(run, node, atom, args, kwargs)
         return methods.call_method(run, node, atom, args, kwargs)
     if isinstance(atom, Instance) and atom.type == partial_calls.TYPE:
         function, given, named = partial_calls.completed(atom, args, kwargs)
