@@ -10,6 +10,7 @@ import torch
 
 from ddpify.runtime.process import world_size
 from ddpify.runtime.reduce import gather, split
+from ddpify.runtime.rng import shared_torch_stream
 from ddpify.runtime.share import current_share
 
 SampleHook = Callable[..., Any]
@@ -49,7 +50,8 @@ def _on_all_rows(hook: SampleHook, dim: int, scale: int) -> SampleHook:
             given, lambda x: gather(x, dim=dim) / scale if scale > 1 else gather(x, dim=dim)
         )
         before = _versions(whole)
-        made = hook(*whole, **named)
+        with shared_torch_stream():  # a draw for all rows is the same on all ranks
+            made = hook(*whole, **named)
         if _versions(whole) != before:
             made = _changed(whole, before, made, output=scale == 1)
         factor = 0 if share.ghost else scale  # a ghost's gradient counts for nothing

@@ -103,3 +103,12 @@ def test_a_hook_may_change_the_output_of_its_layer_in_place(
     converted, text = _converted(tmp_path, body, before=OF_LAYER)
     assert "dd.batch_hook(of_layer)" in text
     assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+
+
+def test_what_a_hook_draws_for_all_samples_is_the_same_on_all_ranks(
+    tmp_path: Path, runs: TrainingRuns
+) -> None:
+    body = "return z + z[torch.randperm(len(z))]"
+    converted, text = _converted(tmp_path, body, before=OF_LAYER)
+    assert "dd.batch_hook(of_layer)" in text
+    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
