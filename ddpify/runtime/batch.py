@@ -61,6 +61,21 @@ def rows_of(batch: Any, dim: Dimensions, total: int, first: int, last: int) -> A
     return _mapped(batch, dim, lambda part, place: rows_of(part, place, total, first, last))
 
 
+def check_that_all_has_rows(batch: Any, total: int) -> None:
+    """Raise ValueError for a number in a batch, or a tensor or array that holds but one.
+
+    It has no rows, and a script that takes it for a rank's part of the batch would add up N of it.
+    """
+    if isinstance(batch, (int, float, complex)) or (_is_array(batch) and not batch.ndim):
+        raise ValueError(
+            f"a batch has a number in it, {batch!r}, and not a row for each sample: compute it from"
+            " the batch, after the loader"
+        )
+    is_leaf = isinstance(batch, _SCALARS) or _is_array(batch)
+    if not is_leaf and not (isinstance(batch, (tuple, list)) and len(batch) == total):
+        _mapped(batch, 0, lambda part, _: check_that_all_has_rows(part, total))
+
+
 def number_of_rows(batch: Any, dim: Dimensions) -> int | None:
     """How many rows the first tensor or array of a batch has, with ``dim`` as for ``rows_of``.
 

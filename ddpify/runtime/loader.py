@@ -57,7 +57,7 @@ def shard(
     tuple, or of a dict or an object by its name; None is for a part that has no rows. Where the
     collate function leaves samples out, the ranks share the rows that are left.
     ``collate="unread"`` does so where it is not known what the collate function makes: a tensor
-    that has not a row for each sample raises ValueError.
+    that has not a row for each sample raises ValueError, and so does a number.
 
     ``joined``: the script joins its rows with those of another loader, of another number, where
     a rank that has none cannot be told from one that has a single one: a batch of fewer samples

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ddpify.runtime.batch import Dimensions, number_of_rows, rows_of
+from ddpify.runtime.batch import Dimensions, check_that_all_has_rows, number_of_rows, rows_of
 from ddpify.runtime.indices import Batch
 from ddpify.runtime.position import position
 from ddpify.runtime.process import warn_once, world
@@ -132,6 +132,8 @@ class GlobalCollate(PartCollate):
     def __call__(self, samples: list[Any]) -> tuple[tuple[int, int, int], Any]:
         """A global batch's samples -> the fields of its Share, and this rank's rows."""
         batch = self.collate(samples)
+        if self.every:
+            check_that_all_has_rows(batch, len(samples))
         total = self._kept(batch, len(samples))
         share = share_of(total, self.rank, self.size)
         assert share is not None, "a fetcher collates no empty batch"

@@ -567,6 +567,20 @@ def test_padding_of_a_batch_without_rows(collate: str, more: int) -> None:
     assert all("no 4 rows along dimension 0" in outcome.stderr for outcome in outcomes)
 
 
+def _with_a_number(rows: list[int]) -> Any:
+    return torch.tensor(rows), rows, torch.tensor(float(sum(rows)))
+
+
+def _first_of_unread() -> None:
+    data: Any = range(4)
+    next(iter(dd.shard(DataLoader(data, 4, collate_fn=_with_a_number), collate="unread")))
+
+
+def test_a_number_in_a_batch_that_could_not_be_understood() -> None:
+    outcomes = launch(_first_of_unread, 2)
+    assert all("a batch has a number in it, tensor(6.)" in one.stderr for one in outcomes)
+
+
 def _encoded() -> list[Any]:
     data: Any = range(5)
     loader = DataLoader(data, 3, collate_fn=lambda rows: UserDict(ids=torch.tensor(rows)))
