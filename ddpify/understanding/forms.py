@@ -48,6 +48,7 @@ class NumberKind(Enum):
     RANGE = "range"  # numbers up to that of the rows, whose sites these are
     COMPUTED = "computed"  # of a range
     POSITION = "position"  # a number that counts a rank's rows, from those sites
+    SHIFTED = "shifted"  # computed of such a position: it may count another row
     PLACE = "place"  # a number that counts the rows of all ranks
 
     __hash__ = object.__hash__

@@ -187,9 +187,9 @@ def by_rule(
     if square and data.form is Layout.TENSOR and (run.module.editable or run.collating):
         return value(on_all_rows(run, node, operand, data))
     if run.collating:
-        return collating.mixed(
-            run, node, data, known=rule is not None, rows=name in results.WITH_ROWS
-        )
+        has_rows = name in results.WITH_ROWS
+        known = has_rows or name in results.WITHOUT_ROWS
+        return collating.mixed(run, node, data, known=known, rows=has_rows)
     if not run.frames_forward():
         return value(data.placed(Placement.COUPLED))
     run.demand(operand, value(data), uses.A_STATISTIC)

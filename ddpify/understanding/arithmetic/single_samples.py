@@ -14,6 +14,7 @@ import libcst as cst
 
 from ddpify.records import replace
 from ddpify.understanding import uses
+from ddpify.understanding.batching import row_numbers
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of
@@ -30,8 +31,10 @@ def taken(run: RunState, rows: Data, index: cst.BaseSlice) -> Data:
 
     What is computed of the position is one among the samples of all ranks.
     """
-    if isinstance(index, cst.Index) and isinstance(index.value, cst.BinaryOperation):
+    if isinstance(index, cst.Index) and row_numbers.are_shifted(run.seen(index.value)):
         run.demand(index.value, value(replace(rows, form=Layout.PACKED)), uses.A_STATISTIC)
+        if run.collating:
+            run.mixes(index.value, rows)
     return at(index, replace(rows, definition_sites=frozenset(), dim=NO_ROWS))
 
 

@@ -24,6 +24,7 @@ from ddpify.understanding.batching import (
     handmade_batches,
     item_dimensions,
     joint_loaders,
+    row_numbers,
 )
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
@@ -63,7 +64,7 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
     matrix = operator == "@" and _is_turned_matrix(right[0])
     handmade_batches.meet(run, [left] if matrix else [left, right])
     if not left[1].data and not right[1].data:
-        return _of_no_parts(run, operator, left, right)
+        return row_numbers.shifted(_of_no_parts(run, operator, left, right))
     repeated = _repeated(run, left, right) if operator == "*" else None
     repeated = repeated or (_longer(run, left, right) if operator in "+*" else None)
     if repeated is not None:
@@ -82,7 +83,7 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
             pair = with_ndim(pair, ndim)
             results.append(_counted_from(pair, operator, one, other, plain))
     is_mask = booleans.of_operator(operator, (left[1], right[1]))
-    return booleans.marked(without_views(join(*results)), is_mask)
+    return row_numbers.shifted(booleans.marked(without_views(join(*results)), is_mask))
 
 
 def _counted_from(

@@ -136,10 +136,14 @@ def _takes_single_samples(loader: Instance) -> bool:
 
 
 def mixed(run: RunState, node: cst.CSTNode, data: Data, *, known: bool, rows: bool) -> Value:
-    """What an operator gives that couples samples: perhaps rows, where it is not ``known``."""
+    """What an operator gives that couples samples: perhaps rows, where it is not ``known``.
+
+    Those are of all samples then, as in a loop where the rows of all ranks are gathered before.
+    """
     run.mixes(node, data)
     if not known:
-        return value(replace(data.placed(Placement.SHARD), opaque=True))
+        replicated = data.placed(Placement.REPLICATE)
+        return value(replace(replicated, form=Layout.GATHERED, flat=True, opaque=True))
     return value(data.placed(Placement.SHARD)) if rows else REPLICATED
 
 
@@ -307,10 +311,9 @@ def _dimension_of(leaf: Atom) -> int | str:
 
 
 def _is_replicated(leaf: Atom) -> bool:
-    """Whether a part of a batch has no rows, such as a number or what is made of all rows."""
+    """Whether all ranks have a part of a batch alike: a number, or what is made of all rows."""
     if isinstance(leaf, Data):
-        rows = leaf.form is Layout.GATHERED  # as many as the batch has, or fewer
-        return leaf.placement in (Placement.REPLICATE, Placement.COUNT) and not rows
+        return leaf.placement in (Placement.REPLICATE, Placement.COUNT)
     return isinstance(leaf, (Const, Number))
 
 
@@ -371,6 +374,8 @@ def _batch_atom(atom: Atom, usual: Data, *, whole: bool) -> Value:
         return value(replace(usual, dim=atom.dim, ndim=atom.ndim, form=form))
     if whole and _counts_samples(atom):
         return value(Data(Placement.REPLICATE, usual.loaders, form=NumberKind.TOTAL))
+    if isinstance(atom, Data) and atom.form is Layout.GATHERED:
+        return value(replace(atom, loaders=usual.loaders))
     if whole and _is_replicated(atom):
         return REPLICATED if isinstance(atom, Data) else value(atom)
     if isinstance(atom, Instance) and _parts(atom) and (not atom.kind or atom.kind == "dict"):

@@ -15,13 +15,14 @@ import libcst as cst
 
 from ddpify.records import replace
 from ddpify.understanding import earlier_rounds
-from ddpify.understanding.batching import collating, earlier_samples, sample_numbers
+from ddpify.understanding.batching import collating, earlier_samples, row_numbers, sample_numbers
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.liveness import bound_in, left_behind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (
     NO_ROWS,
+    Atom,
     Const,
     Data,
     Instance,
@@ -56,6 +57,28 @@ def taken_apart(run: RunState, node: cst.BaseExpression, listed: Instance) -> No
     """Note that a collate function takes some samples out of a list, or changes their order."""
     if run.collating:
         _depend(run, node, sample_numbers.samples_in(listed.elements))
+
+
+def out_of_order(run: RunState, node: cst.BaseExpression, held: Value) -> Value:
+    """Samples, or positions of them, that are not in the order of the batch, or not all of it.
+
+    A collate function then takes them of all samples.
+    """
+    held = row_numbers.shifted(held)
+    if not run.collating:
+        return held
+    _depend(run, node, [*sample_numbers.samples_in(held), *filter(_is_picked, held.data)])
+    return value(*(_as_sample(atom) for atom in held.atoms))
+
+
+def _is_picked(data: Data) -> bool:
+    return data.placement is Placement.ROWS
+
+
+def _as_sample(atom: Atom) -> Atom:
+    if not isinstance(atom, Data) or not _is_picked(atom):
+        return atom
+    return replace(atom.placed(Placement.SHARD), dim=NO_ROWS, definition_sites=frozenset())
 
 
 def put_beside(

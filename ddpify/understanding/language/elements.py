@@ -208,6 +208,9 @@ def _class_item(run: RunState, node: cst.Subscript, atom: Class) -> Value:
     return run.call(node, value(*bound), [given_as(key, shown)], {})
 
 
+_SLICED = ("list", "generator")  # of generators, ranges
+
+
 def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str) -> Value:
     if isinstance(atom.type, Class):
         found = atom.type.find("__getitem__")
@@ -223,7 +226,7 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
         return rows
     if atom in run.of_all_ranks:
         bounds.count_all_rows(run, indices_of(node))
-    several = atom.type == "list" and isinstance(node.slice[0].slice, cst.Slice)
+    several = atom.type in _SLICED and isinstance(node.slice[0].slice, cst.Slice)
     if several and (atom.each or run.frames_forward()):
         return _list_slice(run, node, atom)
     exact = mapping_classes.item(atom, key) if key != "*" else None
@@ -257,8 +260,7 @@ def _one_sample(place: cst.BaseSlice, atom: Atom) -> Atom:
 def _list_slice(run: RunState, node: cst.Subscript, listed: Instance) -> Value:
     """``features[1:]`` of a list that a forward fills is a list, and no tensor's rows."""
     made = run.instance(node, run.module, "list")
-    run.put(made, "*", listed.elements)
-    collating_order.taken_apart(run, node, listed)
+    run.put(made, "*", collating_order.out_of_order(run, node, listed.elements))
     part = node.slice[0].slice
     if listed in run.of_all_ranks and isinstance(part, cst.Slice):
         if part.lower is None and part.upper is None:

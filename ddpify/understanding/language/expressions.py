@@ -11,7 +11,12 @@ import libcst as cst
 
 from ddpify.understanding import definition_sites, narrowing, uses
 from ddpify.understanding.arithmetic import comparisons, one_tensor, tensor_pairs
-from ddpify.understanding.batching import current_batch, persistent_state, samples_by_place
+from ddpify.understanding.batching import (
+    current_batch,
+    persistent_state,
+    row_numbers,
+    samples_by_place,
+)
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.language import (
     assignments,
@@ -120,7 +125,7 @@ def _unary(run: RunState, node: cst.UnaryOperation) -> Value:
         constant = operand.constant()
         if isinstance(constant, (int, float)):
             return value(Const(-constant))
-    return one_tensor.fresh(operand)
+    return row_numbers.shifted(one_tensor.fresh(operand))
 
 
 def _boolean(run: RunState, node: cst.BooleanOperation) -> Value:

@@ -392,10 +392,14 @@ def _reversed(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Val
     """``reversed(samples)`` of a rank's own has others at each place than that of all."""
     if run.collating:
         atoms = (atom for one in args[:1] for atom in one.atoms)  # or those of one sample alone
-        many = (a for a in atoms if not isinstance(a, Data) or a.form is Layout.SAMPLES)
+        many = (a for a in atoms if not isinstance(a, Data) or a.dim != NO_ROWS)
         held = local_data(value(*many))
         run.mixes(node, *(replace(data, form=Layout.TENSOR, dim=0) for data in held))
-    return _same_elements(run, node, args)
+    result = _same_elements(run, node, args)
+    for made in result.of(Instance):
+        for key, one in list(made.attributes.items()):
+            made.hold(key, collating_order.out_of_order(run, node, one))
+    return result
 
 
 def _listed(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:

@@ -67,8 +67,8 @@ class Data(Atom):
 
     @property
     def is_position(self) -> bool:
-        """Whether this is a number that counts a rank's rows."""
-        return self.form is NumberKind.POSITION
+        """Whether this is a number that counts a rank's rows, or is computed of one."""
+        return self.form in (NumberKind.POSITION, NumberKind.SHIFTED)
 
     @property
     def is_of_one_sample(self) -> bool:

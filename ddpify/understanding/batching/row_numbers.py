@@ -1,0 +1,27 @@
+"""Numbers that a loop over a rank's rows counts, and what is computed of them.
+
+The row at such a number is the rank's own in each round. What is computed of it, as ``i - 1``, may
+be the number of another row, which another rank may have.
+"""
+
+from __future__ import annotations
+
+from ddpify.records import replace
+from ddpify.understanding.forms import NumberKind
+from ddpify.understanding.values import Atom, Data, Value, value
+
+
+def shifted(made: Value) -> Value:
+    """What an operation makes of such numbers, or takes them in another order."""
+    return value(*map(_shifted, made.atoms)) if made.positions else made
+
+
+def are_shifted(index: Value) -> bool:
+    """Whether an index may be the number of another row than the one that a round is for."""
+    return any(data.form is NumberKind.SHIFTED for data in index.positions)
+
+
+def _shifted(atom: Atom) -> Atom:
+    if isinstance(atom, Data) and atom.form is NumberKind.POSITION:
+        return replace(atom, form=NumberKind.SHIFTED)
+    return atom
