@@ -55,7 +55,7 @@ def apply(
         context = [] if made.find("setup_context") else [UNKNOWN]
         for function in (made.find("forward") or UNKNOWN).of(Function):
             run.call(node, value(function), [*context, *args], {})
-    return opaque.call_unknown(run, node, args, kwargs)
+    return opaque.opaque(run, node, None, args, kwargs)
 
 
 def _is_rows(one: Value) -> bool:

@@ -270,7 +270,6 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     **dict.fromkeys(DEFAULT_COLLATE, _put_together),
     "torch.compile": _given_back,
     "torch.jit.script": _given_back,
-    "torch.jit.trace": _given_back,
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _given_back,
     **distributed.FUNCTIONS,
     **runtime_calls.FUNCTIONS,

@@ -33,7 +33,7 @@ from ddpify.understanding.libraries.object_kinds import (
     canonical,
     is_module_class,
 )
-from ddpify.understanding.libraries.opaque import call_unknown, foreign
+from ddpify.understanding.libraries.opaque import foreign
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.operators.in_place import changes_values
 from ddpify.understanding.operators.table import rule_of
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 
+_COMPILED = ("torch.ops.",)  # whose last name is that of an overload, or what a project calls it
 TENSOR_LIBRARIES = ("torch.", "numpy.", "einops.", "math.", "torchvision.ops.", "torch_scatter.")
 
 
@@ -153,12 +154,10 @@ def _by_family(  # type: ignore[no-untyped-def]
         return library_object(run, node, name, args, kwargs)
     if name.startswith("torch.utils.data.") and short[:1].isupper():  # data sets and samplers
         return library_object(run, node, name, args, kwargs)
-    if name.startswith(TENSOR_LIBRARIES):
+    if name.startswith(TENSOR_LIBRARIES) and not name.startswith(_COMPILED):
         made = tensor_function(run, node, name, short, args, kwargs)
         first = next((shown for shown, _ in argument_pairs(node, args, kwargs)), node)
         return picked_views.of_call(run, node, short, first, made)
-    if name == python_functions.UNREAD_FUNCTION and run.frames_forward():
-        return call_unknown(run, node, args, kwargs)
     return foreign(run, node, name, args, kwargs)
 
 

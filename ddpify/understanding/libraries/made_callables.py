@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _GETTERS = ("operator.itemgetter", "operator.attrgetter", "operator.methodcaller")
 _HANDING_ON = ("functools.lru_cache", "functools.wraps")  # made with options, of a function next
 _MODES = (*NO_GRAD, "torch.enable_grad", "torch.autocast", "torch.amp.autocast")  # of functions
+_TRACED = "torch.jit.trace"  # which keeps what a function has computed, and not the function
 _CALLABLE = (Function, Bound, Class, QualifiedName)
 _OF_TENSORS = frozenset({"numpy", "scipy"})
 
@@ -51,7 +52,7 @@ def is_one(atom: Atom) -> TypeGuard[Instance]:
     if not isinstance(atom, Instance) or atom.role is not None:
         return False
     if not isinstance(atom.type, Class):
-        return is_of_python(atom.type) or atom.type in _MODES
+        return is_of_python(atom.type) or atom.type in (*_MODES, _TRACED)
     bases = list(atom.type.library_bases())
     own = atom.type.find("__call__") is not None
     return bool(bases) and not own and all(map(is_of_python, bases))
@@ -87,6 +88,14 @@ def handing_on(
     if name != "functools.wraps" and any(isinstance(a, _CALLABLE) for a in _first(args).atoms):
         return args[0]
     return value(run.instance(node, run.module, _HANDING_ON[1]))
+
+
+def traced(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+    """``torch.jit.trace(f, x)``: a model as it is; of a function, what no reduction gets into."""
+    given = _first(args)
+    if not any(isinstance(a, _CALLABLE) for a in given.atoms):
+        return given
+    return value(run.instance(node, run.module, _TRACED))
 
 
 def call(
@@ -168,5 +177,6 @@ def _name(run: RunState, node: cst.BaseExpression) -> str:
 FUNCTIONS = {
     **dict.fromkeys(_GETTERS, getter),
     **dict.fromkeys((*_HANDING_ON, "functools.cache", "functools.singledispatch"), handing_on),
+    _TRACED: traced,
     "types.MethodType": partial_calls.made,  # of a function, and its first argument
 }

@@ -24,7 +24,7 @@ from ddpify.understanding.libraries.instances import (
     generator,
     library_model,
 )
-from ddpify.understanding.libraries.opaque import call_instance, call_unknown, opaque
+from ddpify.understanding.libraries.opaque import call_instance, opaque
 from ddpify.understanding.libraries.tensor_methods import of_plain
 from ddpify.understanding.values import (
     REPLICATED,
@@ -77,7 +77,7 @@ def of_model(  # type: ignore[no-untyped-def]
         return value(atom)
     call = _Call(run, node, atom, name, args, kwargs)
     if mode_switches.is_other_method(name, call.given):
-        return call_unknown(run, node, args, kwargs)
+        return opaque(run, node, None, args, kwargs)
     known = first_answer((_itself, _parts, _layers, _pretrained, _set_up, _written), call)
     return _opaque(call) if known is None else known
 

@@ -10,7 +10,13 @@ import libcst as cst
 from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.arguments import Keywords, argument_pairs, local_data, of_layer
-from ddpify.understanding.arithmetic import patterns, sequences, tensor_pairs, tensors
+from ddpify.understanding.arithmetic import (
+    across_samples,
+    patterns,
+    sequences,
+    tensor_pairs,
+    tensors,
+)
 from ddpify.understanding.arithmetic.denominators import LossCall
 from ddpify.understanding.batching import (
     batch_layers,
@@ -24,6 +30,7 @@ from ddpify.understanding.libraries import (
     coupling_layers,
     escaping_loaders,
     losses,
+    parts_of_receiver,
     random_numbers,
     side_effects,
 )
@@ -74,7 +81,7 @@ def foreign(
     given = [*args, *kwargs.values()] if run.frames_forward() else args[:1]
     back = escaping_loaders.rows_of_all(run, node, join(*given)) if given and not local else None
     if back is not None:
-        return back
+        return across_samples.perhaps_rows(name, back) if run.frames_forward() else back
     if local:
         rows = all(d.placement is Placement.SHARD for _, one in local for d in local_data(one))
         if rows and run.frames_forward():
@@ -126,16 +133,23 @@ def call_unknown(
         return value(made)
     joint = _called_on_rows(run, node, called, args, kwargs)
     local = any(True for one in given for _ in local_data(one))
-    of_a_file = isinstance(called, Number) and called.loaded is not None  # perhaps a model
-    apart = local and not method and not of_a_file and not _is_inside(run)
-    if apart and not _is_asked_as_a_model(run, node):
+    if local and _is_apart(run, node, called):
         return foreign(run, node, "a function", args, kwargs)
     return joint or opaque(run, node, None, args, kwargs)
 
 
-def _is_asked_as_a_model(run: RunState, node: cst.BaseExpression) -> bool:
+def _is_apart(run: RunState, node: cst.BaseExpression, called: Atom | None) -> bool:
+    """Whether nothing tells that what is called is a model, or a part of one."""
+    of_a_file = isinstance(called, Number) and called.loaded is not None  # perhaps a model
+    if run.collating or of_a_file or not isinstance(node, cst.Call):
+        return False
+    owner = node.func.value if isinstance(node.func, cst.Attribute) else node.func
+    asked = _is_asked_as_a_model(run, owner) or _is_asked_as_a_model(run, node.func)
+    return not asked and not parts_of_receiver.is_one(run, node.func)
+
+
+def _is_asked_as_a_model(run: RunState, called: cst.BaseExpression) -> bool:
     """Whether the file asks what is called here for something that models have."""
-    called = node.func if isinstance(node, cst.Call) else node
     calls = run.module.structure.method_calls
     asked = (one.func.value for name in _OF_MODELS for one in calls.get(name, ()))  # type: ignore[attr-defined]
     return any(one.deep_equals(called) for one in asked)

@@ -550,6 +550,12 @@ def _eval(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     return found or (library_value(UNREAD_FUNCTION) if written else UNKNOWN)
 
 
+def _import(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``__import__(name)``: the module of that name; of a name with dots, the outermost."""
+    name = args[0].constant() if args else ...
+    return run.module_named(name.partition(".")[0]) if isinstance(name, str) else UNKNOWN
+
+
 def _cycle(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     made = _iter(run, node, args)
     if any(joint_loaders.sources(held.elements) for held in made.of(Instance)):
@@ -655,6 +661,7 @@ _BUILTINS: dict[str, Callable[..., Value]] = {
     "set": _set, "frozenset": _set,
     **dict.fromkeys(("setattr", "__setattr__"), lookup_by_name.set_attribute),
     "range": _range, "filter": _filter, "eval": _eval, "abs": _abs,
+    "__import__": _import,
     "globals": lookup_by_name.module_globals, "vars": lookup_by_name.variables,
 }  # fmt: skip
 
