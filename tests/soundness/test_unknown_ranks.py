@@ -39,3 +39,17 @@ def test_rows_with_the_same_dimensions_stay_apart(trial: Trial) -> None:
     lines = "w = h.unsqueeze(1).mean(1) + h * h.detach()\nh = w - h[:, None].squeeze(1)"
     verdict = trial.verdict(of_unknown_dimensions(lines, 3, 4))
     assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+OF_TWO_SOURCES = [
+    "a, b = h.mean(1), inputs.mean(1)\nh = h + (a.view(-1, 1) - b).abs().mean()",
+    "a, b = h.amax(-1), inputs[:, 0]\nh = h + (a[:, None] > b).to(h).mean()",
+    "v = h.norm(dim=1, keepdim=True)\nh = h + torch.maximum(v * 2, inputs.norm(dim=1)).mean()",
+    "a, b = h.mean(1), inputs.mean(1)\nh = h + F.l1_loss(a.unsqueeze(-1), b)",
+]
+
+
+@pytest.mark.parametrize("lines", OF_TWO_SOURCES)
+def test_a_column_of_one_source_meets_all_rows_of_another(trial: Trial, lines: str) -> None:
+    verdict = trial.verdict(of_unknown_dimensions(lines, 4))
+    assert verdict.outcome is Outcome.SAME, verdict.detail

@@ -31,7 +31,7 @@ from ddpify.understanding.batching import (
 )
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import bounds, dimensions, relative_ranks
+from ddpify.understanding.shapes import bounds, columns, dimensions, relative_ranks
 from ddpify.understanding.syntax import indices_of
 from ddpify.understanding.values import (
     NO_ROWS,
@@ -90,7 +90,9 @@ def indexed(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     unsure = _may_take_rows(run, node, atom)
     relative = relative_ranks.further(atom, _added(run, node))
     single = leaves_one_each(run, node, atom)
-    atom = replace(atom, ndim=left, one_each=single, relative=relative)
+    added = any(index_kind(run, element.slice)[0] == "new" for element in node.slice[1:])
+    column = added and (atom.column or columns.may_be_single(atom))
+    atom = replace(atom, ndim=left, one_each=single, relative=relative, column=column)
     return _of_unknown_place(run, node, atom) if unsure else _by_parts(run, node, atom, before)
 
 

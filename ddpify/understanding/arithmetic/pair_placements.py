@@ -13,7 +13,7 @@ from ddpify.understanding.batching import (
 )
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement, combine
-from ddpify.understanding.shapes import relative_ranks
+from ddpify.understanding.shapes import columns, relative_ranks
 from ddpify.understanding.values import (
     Data,
 )
@@ -92,10 +92,13 @@ def crossed(run: RunState, left: Data | None, right: Data | None) -> bool:
 def _are_aligned(left: Data, right: Data) -> bool | None:
     """Whether broadcasting puts the rows of one beside the same rows of the other.
 
-    It aligns the last dimensions. None where the number of dimensions is not known.
+    It aligns the last dimensions. None where the number of dimensions is not known, and nothing
+    tells that they may lie beside others.
     """
     more = relative_ranks.difference(left, right)
     placed = all(d.form in _PLACED and not d.opaque for d in (left, right))
+    if placed and more is None and columns.may_meet_all(left, right):
+        return False
     return left.dim - right.dim == more if placed and more is not None else None
 
 
@@ -140,7 +143,9 @@ def result_of(
     dot = operator == "@" and len(held) == 2 and all(d.ndim == 1 for d in held)
     one_each = dot or any(d.one_each for d in held)
     opaque = any(d.opaque for d in held)
-    return replace(base.placed(placement), opaque=opaque, form=form, dim=dim, one_each=one_each)
+    made = replace(base.placed(placement), opaque=opaque, form=form, dim=dim, one_each=one_each)
+    rows = [d for d in held if d.placement is Placement.SHARD]
+    return replace(made, column=bool(rows) and operator != "@" and all(d.column for d in rows))
 
 
 def _number(

@@ -36,6 +36,7 @@ class Data(Atom):
     ``segments``: where batches of several loaders lie under each other, the loaders of each.
     ``listed``: a list of Python's, as ``tolist()`` gives it, to which ``+`` adds items.
     ``relative``: where ``ndim`` is not known, what it is counted from, and how many more it is.
+    ``column``: perhaps one number for each sample, with dimensions of size one behind the rows.
     """
 
     placement: Placement
@@ -59,6 +60,7 @@ class Data(Atom):
     segments: tuple[frozenset[Instance], ...] = ()
     listed: bool = False
     relative: tuple[cst.CSTNode, int] | None = None
+    column: bool = False
 
     @property
     def ragged(self) -> bool:
@@ -111,6 +113,7 @@ class Data(Atom):
             views=frozenset(),
             listed=False,
             relative=None,
+            column=False,
         )
 
 
@@ -168,6 +171,7 @@ def merged(one: Data, other: Data) -> Data:
         segments=one.segments if one.segments == other.segments else (),
         listed=one.listed or other.listed,
         relative=one.relative if one.relative == other.relative else None,
+        column=one.column or other.column,
     )
 
 
@@ -204,5 +208,6 @@ def _flags_within(one: Data, other: Data) -> bool:
         and one.several <= other.several
         and one.parted <= other.parted
         and one.listed <= other.listed
+        and one.column <= other.column
         and one.boolean >= other.boolean
     )

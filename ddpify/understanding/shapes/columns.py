@@ -1,0 +1,54 @@
+"""Rows with one number each and a dimension of size one behind them: ``w.view(-1, 1)``.
+
+Beside a tensor with a single dimension, each of them meets all samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ddpify.records import replace
+from ddpify.understanding.operators.rules import Rule
+from ddpify.understanding.operators.table import rule_of
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import dimensions
+from ddpify.understanding.values import UNKNOWN, Atom, Data, Value, value
+
+
+def noted(
+    made: Value, name: str, source: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> Value:
+    """What a function makes of rows, with whether it may be such a column."""
+    column = source.placement is Placement.SHARD and _is_column(name, source, rest, kwargs)
+    return value(*(_with(atom, column) for atom in made.atoms))
+
+
+def _with(atom: Atom, column: bool) -> Atom:
+    if not isinstance(atom, Data) or atom.column == column:
+        return atom
+    return replace(atom, column=column)
+
+
+def _is_column(name: str, source: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    if name in ("view", "reshape"):
+        sizes = [one.constant() for one in rest]
+        return len(sizes) > 1 and sizes[0] not in (0, 1) and set(sizes[1:]) == {1}
+    if name in ("unsqueeze", "expand_dims"):
+        return source.column or may_be_single(source)
+    kept = (kwargs.get("keepdim") or kwargs.get("keepdims") or UNKNOWN).constant() is True
+    if kept and source.ndim in (0, 2):
+        return True
+    return source.column and (dimensions.keeps(name) or rule_of(name) is Rule.ELEMENTWISE)
+
+
+def may_be_single(rows: Data) -> bool:
+    """Whether these may have no dimension but that of the samples."""
+    return rows.dim == 0 and (rows.ndim == 1 or (rows.one_each and not rows.ndim))
+
+
+def may_meet_all(one: Data, other: Data) -> bool:
+    """Whether each of these rows may be broadcast beside all of the others."""
+    return any(
+        left.column and left.dim == 0 and not right.column and may_be_single(right)
+        for left, right in ((one, other), (other, one))
+    )
