@@ -15,7 +15,7 @@ from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.batching import batch_layers
 from ddpify.understanding.forms import Layout
-from ddpify.understanding.libraries import container_layers
+from ddpify.understanding.libraries import container_layers, layers_apart
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Instance, Tup, Value, value
@@ -79,6 +79,7 @@ def through(
         return None
     mistaken = _mistakes(layer, rows[0]) or _works_on(layer, rows[0])
     kept = mistaken and layer.kind.startswith(_KEEPING)
+    kept = kept or layers_apart.normalises(run, node, layer)
     if _takes_all_indices(layer) or _goes_along(layer, rows[0]) or kept:
         return _split_again(run, node, node, rows[0])
     if mistaken:
