@@ -74,6 +74,20 @@ CLASSES_THEMSELVES = [
     "Box.v = out\nloss = loss + Box.s + Other(out) + Box[out].pow(2).mean()\n"
     "loss = loss + (Box * out).pow(2).mean() + Box.centred(out).pow(2).mean()",
 ]
+MADE_OTHERWISE = [
+    "class Kind(type):\n    def __new__(mcs, name, bases, body):\n"
+    "        body['centred'] = staticmethod(lambda v: v - v.mean(0))\n"
+    "        return super().__new__(mcs, name, bases, body)\n"
+    "    def __init__(cls, name, bases, body):\n        super().__init__(name, bases, body)\n"
+    "        cls.spread = lambda self, v: v.std()\n"
+    "    def __getattr__(cls, name):\n        return cls.v.amax()\n"
+    "class Box(metaclass=Kind):\n    v = None\n"
+    "Box.v = out\nloss = loss + Box.centred(out).pow(2).mean() + Box().spread(out) + Box.most",
+    "Box = type('Box', (), {'f': lambda self, v: v - v.mean(0), 'n': len(out)})\n"
+    "loss = loss * Box.n + Box().f(out).pow(2).mean()",
+    "Box = type('Box', (nn.Module,), {'forward': lambda self, v: v.softmax(0)})\n"
+    "loss = F.mse_loss(Box()(out), targets)",
+]
 KEEPING = [
     f"def mean(v, state=kept):\n    state['m'] = 0.9 * state.get('m', 0) + {_KEPT}"
     "    return state['m']\nloss = loss + (out - mean(out)).pow(2).mean()",
@@ -88,7 +102,7 @@ DEFAULTS = [
 ]
 
 
-ALL = [*COMPUTING, *TELLING, *BY_THEIR_CLASS, *ACCESSORS, *CLASSES_THEMSELVES]
+ALL = [*COMPUTING, *TELLING, *BY_THEIR_CLASS, *ACCESSORS, *CLASSES_THEMSELVES, *MADE_OTHERWISE]
 
 
 def _outcome(trial: Trial, text: str) -> None:

@@ -224,6 +224,10 @@ def _of_class(run: RunState, node: cst.BaseExpression, atom: Class, name: str) -
     if name == "apply" and not found and object_kinds.is_own_function(atom):
         return value(Method(value(atom), name))
     of_type = UNKNOWN if found else atom.find_in_metaclass(name) or UNKNOWN
+    if not found and not of_type and not name.startswith("__"):
+        asked = own_methods.called(run, node, value(atom), "getattr", (node, REPLICATED))
+        if asked is not None:
+            return asked
     if of_type:
         return join(*(_bind(run, node, atom, one) for one in of_type.atoms))
     return join(*(_bound_to_class(run, node, atom, one) for one in found.atoms))

@@ -269,7 +269,7 @@ def _call_object(
                 ]
             result = join(*results)
             return result if result else opaque.opaque(run, node, target, args, kwargs)
-    if opaque.is_unread_criterion(run, target, [*args, *kwargs.values()]):
+    if opaque.is_unread_criterion(run, node, target, [*args, *kwargs.values()]):
         return opaque.judged(run, node, args, kwargs)
     return opaque.call_instance(run, node, target, args, kwargs)
 

@@ -11,12 +11,14 @@ from ddpify.understanding.definition_sites import given_as
 from ddpify.understanding.frames import Frame
 from ddpify.understanding.language import calls
 from ddpify.understanding.values import (
+    REPLICATED,
     UNKNOWN,
     Bound,
     Class,
     Function,
     Instance,
     Scope,
+    Tup,
     Value,
     value,
 )
@@ -55,8 +57,25 @@ def class_(run: RunState, node: cst.ClassDef) -> None:
     finally:
         run.frames.pop()
     made = _class_once(run, made)
+    _tell_metaclass(run, made)
     _tell_base(run, made, keywords)
     run.bind(node.name.value, _decorated(run, node, value(made)))
+
+
+def _tell_metaclass(run: RunState, made: Class) -> None:
+    """A metaclass may put further attributes into the body of a class, or into the class."""
+    for name, first in (("__new__", made.metaclass), ("__init__", value(made))):
+        found = made.find_in_metaclass(name) or UNKNOWN
+        if not found.of(Function):
+            continue
+        body = run.instance(made.node, run.module, "dict")
+        for attribute, held in list(made.scope.names.items()):
+            body.hold(f"[{attribute!r}]", held)
+        given = [first, REPLICATED, value(Tup(tuple(made.bases))), value(body)]
+        run.call(made.node.name, value(*found.of(Function)), given, {})
+        for key, held in body.attributes.items():
+            if key.startswith("['"):
+                made.scope.names[key[2:-2]] = held
 
 
 def _tell_base(run: RunState, made: Class, keywords: Keywords) -> None:

@@ -298,6 +298,8 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
         return instances.iterate(run, node, atom)
     if isinstance(atom, Tup):
         return join(*atom.items)
+    if isinstance(atom, Class):
+        return iterate(run, node, own_methods.called(run, node, value(atom), "iter") or UNKNOWN)
     if isinstance(atom, Data):
         if atom.form is Layout.SAMPLES:
             return value(replace(collating.sample(atom), form=Layout.SAMPLE))

@@ -28,7 +28,7 @@ from ddpify.understanding.libraries.made_callables import is_of_python
 from ddpify.understanding.libraries.methods_of_parts import of_tensor
 from ddpify.understanding.libraries.model_methods import of_model, of_parameters
 from ddpify.understanding.libraries.object_kinds import GRAD_SCALERS, is_loader, is_loss, is_model
-from ddpify.understanding.libraries.opaque import foreign, sink_method
+from ddpify.understanding.libraries.opaque import foreign, is_unread_object, sink_method
 from ddpify.understanding.libraries.tensor_methods import (
     IN_PLACE,
     of_batch,
@@ -153,7 +153,8 @@ def _object_method(  # type: ignore[no-untyped-def]
         return of_rows
     side_effects.acts_method(run, node, atom, name, args, kwargs)
     used = not run.module.is_unused(node)
-    if used and is_of_python(atom.kind) and any(True for one in args for _ in local_data(one)):
+    local = any(True for one in (*args, *kwargs.values()) for _ in local_data(one))
+    if used and local and (is_of_python(atom.kind) or is_unread_object(run, node, atom)):
         return foreign(run, node, name, args, kwargs)  # a pool, an executor: what they run may mix
     taken = sink_method(run, node, args, kwargs, name)
     return path_objects.made(run, node, atom, name) or taken

@@ -268,18 +268,26 @@ def _form(rows: list[Data]) -> Form:
     )
 
 
-def is_unread_criterion(run: RunState, target: Instance, args: list[Value]) -> bool:
+def is_unread_criterion(
+    run: RunState, node: cst.BaseExpression, target: Instance, args: list[Value]
+) -> bool:
     """Whether an unread library's object compares rows with others, as a loss or a metric does.
 
     It may do so over the whole batch. What is trained or called with one tensor is as a model is.
     """
     if target.kind == AN_OBJECT and not is_model(target):
-        return any(True for one in args for _ in local_data(one)) and not _is_inside(run)
+        local = any(True for one in args for _ in local_data(one))
+        return local and is_unread_object(run, node, target)
     library = target.kind.partition(".")[0] not in _READ and "." in target.kind
     if not library or target.role is not None or _is_inside(run):
         return False
     rows = [one for one in args if any(d.placement is Placement.SHARD for d in one.data)]
     return len(rows) > 1 and not is_model(target)
+
+
+def is_unread_object(run: RunState, node: cst.BaseExpression, owner: Instance) -> bool:
+    """Whether unread code has made an object, of which nothing tells that it is a model."""
+    return owner.kind == AN_OBJECT and not is_model(owner) and _is_apart(run, node, owner)
 
 
 def _is_inside(run: RunState) -> bool:

@@ -556,6 +556,15 @@ def _import(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value
     return run.module_named(name.partition(".")[0]) if isinstance(name, str) else UNKNOWN
 
 
+def _type(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``type(x)``; a class that ``type(name, bases, body)`` makes is not known."""
+    if len(args) < 3:
+        return REPLICATED
+    for place, one in enumerate(args):
+        run.demand_held(_argument(node, place), one, "type()")
+    return UNKNOWN
+
+
 def _cycle(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     made = _iter(run, node, args)
     if any(joint_loaders.sources(held.elements) for held in made.of(Instance)):
@@ -662,6 +671,7 @@ _BUILTINS: dict[str, Callable[..., Value]] = {
     **dict.fromkeys(("setattr", "__setattr__"), lookup_by_name.set_attribute),
     "range": _range, "filter": _filter, "eval": _eval, "abs": _abs,
     "__import__": _import,
+    "type": _type,
     "globals": lookup_by_name.module_globals, "vars": lookup_by_name.variables,
 }  # fmt: skip
 
