@@ -85,13 +85,13 @@ def _trains(plan: Plan, model: Instance, call: cst.CSTNode) -> bool:
 
 def trains_its_own(plan: Plan, model: Instance, function: cst.FunctionDef) -> bool:
     """Whether a function trains a model that no caller gives it."""
-    return not any(_calls_with(plan, model, function)) and _trains_within(plan, model, function)
+    return not any(_calls_with(plan, model, function)) and trains_within(plan, model, function)
 
 
-def _trains_within(
+def trains_within(
     plan: Plan, model: Instance, function: cst.CSTNode, above: tuple[cst.CSTNode, ...] = ()
 ) -> bool:
-    """Whether a function, or what it calls, runs the model with a graph.
+    """Whether a function or an expression, or what it calls, runs the model with a graph.
 
     ``above``: the functions that call it, which are known not to.
     """
@@ -103,7 +103,7 @@ def _trains_within(
         for one, sites in plan.facts.callers.items()
         if one not in above and any(site.node in inside for site in sites)
     )
-    return any(_trains_within(plan, model, one, above) for one in called)
+    return any(trains_within(plan, model, one, above) for one in called)
 
 
 def _calls_with(

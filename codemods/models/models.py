@@ -131,7 +131,7 @@ def _wrap_where_bound(plan: Plan, edits: Edits, model: Instance, extra: str, tex
     """A model that another file makes and moves is wrapped where the script gets it."""
     function = f"{plan.options.alias}.wrap"
     for site, name in bindings(plan, model, kept=True):
-        if _built_for_several(plan, model, site):
+        if _built_for_several(plan, model, site) or _trained_before(plan, model, site):
             continue
         statement = _last_before_use(site.module, site.module.part(name), code_of(name))
         edits.rebind(statement, code_of(name), function, extra)
@@ -147,6 +147,11 @@ def _wrap_where_bound(plan: Plan, edits: Edits, model: Instance, extra: str, tex
         "the model is made in another file, and the script gives it no name",
         "bind the model to a name in the script, or convert the whole project",
     )
+
+
+def _trained_before(plan: Plan, model: Instance, binding: Site) -> bool:
+    """Whether a model is trained before it gets a name, as in ``model = fit(build(3))``."""
+    return model_helpers.trains_within(plan, model, binding.node)
 
 
 def _wrap_at(
