@@ -187,21 +187,28 @@ def forget_ways_back(plan: Plan) -> None:
 def split_again(plan: Plan) -> bool:
     """Let ranks take their own rows of those that unseen code gives back; whether any are new.
 
-    Where something else comes by another call, those that the call with the rows gets are split.
+    Where something else comes by another call, such as a rank's own rows, those that the call with
+    the rows of all ranks gets are split.
     """
     new = plan.facts.loading.given_back.keys() - plan.choices.split.keys()
+    gathered = [node for node in new if node in plan.reductions]
+    for node in gathered:
+        plan.drop(node)  # what meets it there is a rank's own, in this call or in another
+    if gathered:
+        return True
     known = len(plan.choices.split)
     for node in plan.project.in_order(one for one in new if plan.site(one).module.editable):
         loaders = plan.facts.loading.given_back[node]
-        places = _given_before(plan, node) if _comes_without_rows(plan, node) else []
+        places = _given_before(plan, node) if _comes_otherwise(plan, node) else []
         plan.choices.split |= dict.fromkeys(places or [node], loaders)
     return len(plan.choices.split) > known
 
 
-def _comes_without_rows(plan: Plan, node: cst.CSTNode) -> bool:
-    """Whether rows of all ranks come there in one call, and in another what has none."""
+def _comes_otherwise(plan: Plan, node: cst.CSTNode) -> bool:
+    """Whether rows of all ranks come there in one call; in another its own, or what has none."""
     held = plan.facts.values.get(node, UNKNOWN).atoms
-    return any(isinstance(a, (Number, ReplicatedTensor)) for a in held)
+    own = (data.placement is Placement.SHARD for data in held if isinstance(data, Data))
+    return any(isinstance(a, (Number, ReplicatedTensor)) for a in held) or any(own)
 
 
 def _given_before(plan: Plan, node: cst.CSTNode) -> list[cst.CSTNode]:

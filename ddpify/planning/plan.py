@@ -20,6 +20,8 @@ from ddpify.understanding.taint.file_names import FileNames
 from ddpify.understanding.taint.flow import Flow
 from ddpify.understanding.values import UNKNOWN
 
+_CHANGES_OF_MIND = 8  # about one place: more do not settle, either
+
 
 @record
 class Reduction:
@@ -126,6 +128,17 @@ class Plan:
         """Decide that numbers of this rank's rows are to be those of all."""
         for node in numbers:
             self.record(Reduction(node, "count"))
+
+    def drop(self, node: cst.CSTNode) -> None:
+        """Take a reduction back; where that has happened again and again, for good.
+
+        What reads a part there is then met in another way, or refused by its own name.
+        """
+        del self.reductions[node]
+        self.choices.reduced.discard(node)
+        self.dropped[node] += 1
+        if self.dropped[node] > _CHANGES_OF_MIND:
+            self.barred.add(node)
 
     def forget_reductions(self) -> None:
         """Decide anew: what was decided for a loader that is now replicated may be unneeded."""

@@ -52,7 +52,6 @@ from ddpify.understanding.project import Project
 from ddpify.understanding.values import UNKNOWN, Data, Instance
 
 _ROUNDS = 25
-_CHANGES_OF_MIND = 8  # about one place: more do not settle, either
 _SUITED = {
     "mean": {Placement.MEAN, Placement.WEIGHTED},
     "sum": {Placement.SUM, Placement.COUNT, Placement.PER_COUNT},
@@ -248,27 +247,15 @@ def _events(plan: Plan, model: Instance) -> list[Event]:
     return events if any(event.kind == "optimize" for event in events) else []
 
 
-def _drop(plan: Plan, node: cst.CSTNode) -> None:
-    """Take a decision back; where that has happened again and again, for good.
-
-    What reads a part there is then met in another way, or refused by its own name.
-    """
-    del plan.reductions[node]
-    plan.choices.reduced.discard(node)
-    plan.dropped[node] += 1
-    if plan.dropped[node] > _CHANGES_OF_MIND:
-        plan.barred.add(node)
-
-
 def _decide(plan: Plan) -> bool:
     """One more decision for each open demand; whether any was made."""
     idle = [node for node in plan.reductions if node not in plan.facts.reductions.reduced]
     for node in idle:
-        _drop(plan, node)  # another reduction, decided in the same round, did it
+        plan.drop(node)  # another reduction, decided in the same round, did it
     plan.idle = frozenset(idle)
     outdated = [node for node in plan.reductions if _is_outdated(plan, node)]
     for node in outdated:
-        _drop(plan, node)  # something in it is replicated by now: to be decided anew
+        plan.drop(node)  # something in it is replicated by now: to be decided anew
     for node in [n for n in plan.reductions if _is_unfit(plan, n)]:
         if _also_gets_replicated(plan, node) and node not in plan.others:
             plan.others[node] = replicated_statements.calls(plan.facts, node)

@@ -110,12 +110,12 @@ def taken_together(facts: Facts) -> Iterator[Refusal]:
 
 
 def without_rows(facts: Facts) -> Iterator[Refusal]:
-    """What is split among the ranks in one call, and has no rows of a batch in another."""
+    """What is split among the ranks in one call, and has other rows, or none, in another."""
     for site in facts.loading.split_replicated.values():
         yield at(
             site,
-            "this has the rows of all ranks in one call, of which each takes its own, and is the"
-            " same on all ranks in another",
+            "this has the rows of all ranks in one call, of which each takes its own, and in"
+            " another it is a rank's own rows, or the same on all ranks",
             "let the training and the other call functions of their own, or make what has a row"
             " for each sample of the batch itself, as by torch.zeros_like(x[:, 0])",
         )

@@ -215,7 +215,7 @@ class Interpreter(RunState):
         if choices.batches:
             result = handmade_batches.split(self, node, result)
         if choices.split and node in choices.split:
-            if has_no_rows(result):
+            if has_no_rows(result) or has_own_rows(result):
                 self.facts.loading.split_replicated.setdefault(node, self.site(node))
             result = own_rows(result, choices.split[node])
         if len(result.atoms) > 1 and not self.frames_forward():
@@ -364,6 +364,11 @@ class Interpreter(RunState):
 def has_no_rows(one: Value) -> bool:
     """Whether this is a value of the script's that has nothing to do with batches."""
     return bool(one.atoms) and all(isinstance(a, (Number, ReplicatedTensor)) for a in one.atoms)
+
+
+def has_own_rows(one: Value) -> bool:
+    """Whether this may be a rank's own rows already."""
+    return any(d.placement is Placement.SHARD and not d.opaque for d in one.data)
 
 
 def own_rows(whole: Value, loaders: frozenset[Instance]) -> Value:

@@ -62,3 +62,50 @@ CALLS = ["self.model(self.scale[t][:, None] * x, t)", "self.model(x, (t + 1) % 2
 def test_positions_are_split_before_the_call_that_both_share(trial: Trial, call: str) -> None:
     verdict = trial.verdict(SCRIPT.replace("PREDICT", call))
     assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+PAIRS = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+
+
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.user, self.item = nn.Embedding(5, 4), nn.Embedding(7, 4)
+
+    def forward(self, users, items):
+        return (self.user(users) * self.item(items)).sum(-1)
+
+
+def drawn(users):
+    return torch.tensor([(3 * user + place) % 7 for place, user in enumerate(users.tolist())])
+
+
+users, items = torch.arange(22) % 5, torch.arange(22) % 7
+loader = DataLoader(TensorDataset(users, items), batch_size=6, shuffle=True)
+model = Pair()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+for epoch in range(2):
+    for u, i in loader:
+        j = drawn(u)
+        SCORED
+        loss = -nn.functional.logsigmoid(good - bad).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    print(epoch, loss.item())
+"""
+
+
+def test_rows_of_all_ranks_are_split_before_a_model_that_gets_a_ranks_own_too(trial: Trial) -> None:
+    verdict = trial.verdict(PAIRS.replace("SCORED", "good, bad = model(u, i), model(u, j)"))
+    assert verdict.outcome is Outcome.SAME, verdict
+
+
+def test_one_line_with_both_is_refused(trial: Trial) -> None:
+    verdict = trial.verdict(PAIRS.replace("SCORED", "good, bad = [model(u, k) for k in (i, j)]"))
+    assert verdict.outcome is Outcome.REFUSED, verdict
