@@ -85,9 +85,16 @@ def yielded(run: RunState, node: cst.BaseExpression, loader: Instance) -> Value 
     if layout is not None:
         run.facts.loading.layouts[loader] = layout
     usual = Data(Placement.SHARD, frozenset({loader}), form=Layout.YIELDED)
-    if loader in run.facts.loading.mixed and layout is not None:
+    if layout is not None and _is_put_together_whole(run, loader, layout):
         return _batch(made, usual, whole=True)
     return _batch(made, usual) if behind else None
+
+
+def _is_put_together_whole(run: RunState, loader: Instance, layout: BatchDimensions) -> bool:
+    """Whether every rank surely puts whole batches together, of which parts are the same on all."""
+    dims = layout.values() if isinstance(layout, dict) else layout
+    joint = loader in run.facts.loading.joint and None in dims
+    return joint or loader in run.facts.loading.mixed
 
 
 def _counts_samples(leaf: Atom) -> TypeGuard[Data]:

@@ -17,6 +17,7 @@ from ddpify.understanding.batching import (
     left_out_samples,
     per_sample_lists,
     ragged_samples,
+    sample_totals,
 )
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.language import assignments, branches, elements
@@ -60,6 +61,7 @@ def comprehension(run: RunState, node: Comprehension) -> Value:
     if item:
         item = ragged_samples.in_comprehension(run, node, item)
         run.put(made, "*", left_out_samples.in_comprehension(run, node, item))
+    sample_totals.note_list(run, made, node.for_in.iter)
     if per_sample_lists.goes_through_all(run, node.for_in.iter):
         run.of_all_ranks.add(made)
     elif any(a.form is Layout.GATHERED for a in run.seen(node.for_in.iter).of(Data)):

@@ -17,6 +17,7 @@ from ddpify.understanding.batching import (
     per_sample_lists,
     ragged_samples,
     sample_tables,
+    sample_totals,
     samples_by_place,
 )
 from ddpify.understanding.libraries.instances import generator
@@ -99,6 +100,8 @@ def _appended(call: _Call) -> Value | None:
         element = run.iterate(loop.iter, run.seen(loop.iter))
         added = collating_order.own_number(run, element, added)
     taken = ragged_samples.taken(run, node, held, added)
+    if loop is not None:
+        sample_totals.note_list(run, held, loop.iter)
     taken = left_out_samples.in_loop(run, node, taken)
     run.put(held, "*", run.keeps_from_batch(held, shown, taken))
     return None

@@ -9,6 +9,7 @@ import libcst as cst
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import patterns, picked_views, row_writes, sequences
 from ddpify.understanding.arithmetic.denominators import LossCall
+from ddpify.understanding.batching import sample_totals
 from ddpify.understanding.libraries import (
     distributions,
     functions,
@@ -81,6 +82,9 @@ def _call(
         random_numbers.shuffled(run, node, "shuffle")
     short = name.rsplit(".", 1)[-1]
     _change(run, node, short, args, kwargs)
+    of_samples = sample_totals.by_function(run, node, name, args)
+    if of_samples is not None:
+        return of_samples
     handler = functions.FUNCTIONS.get(name)
     if handler is not None:
         return handler(run, node, args, kwargs)

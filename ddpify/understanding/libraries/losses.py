@@ -173,6 +173,9 @@ def _is_of_another_layout(loss: LossCall) -> bool:
     """Whether samples lie along a dimension of the first tensor that is not theirs."""
     if loss.name == "linear_cross_entropy" and len(loss.args) > 1 and loss.args[1].data:
         return True  # rows as weights
+    given = loss_options.given_to_function(loss.name, loss.args, loss.kwargs)
+    if loss.name == "ctc_loss" and not given.get("targets", REPLICATED).data:
+        return True  # those of all samples lie behind each other: their lengths tell them apart
     rows = [d for d in loss.args[0].data if d.placement is Placement.SHARD] if loss.args else []
     return any(loss_options.takes_samples_for_another(loss.name, one) for one in rows)
 

@@ -23,6 +23,7 @@ from ddpify.understanding.batching import (
     named_parts,
     per_sample_lists,
     ragged_samples,
+    sample_totals,
 )
 from ddpify.understanding.definition_sites import reduced
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
@@ -188,6 +189,9 @@ def _sum(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         joined = ragged_samples.joined(run, node, lists)
         if joined is not None:
             return joined
+    total = sample_totals.total(run, node, _argument(node, 0), args[0]) if args else None
+    if total is not None:
+        return total
     for atom in args[0].atoms if args else ():
         numbers = per_sample_lists.numbers(value(atom))
         if numbers:
