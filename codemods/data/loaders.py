@@ -11,7 +11,7 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.batching import collating, stateful_datasets
-from ddpify.understanding.facts import BatchDimensions, Site
+from ddpify.understanding.facts import OWN, BatchDimensions, Dimensions, Site
 from ddpify.understanding.libraries.object_kinds import is_loader
 from ddpify.understanding.syntax import argument, brief, code_of
 from ddpify.understanding.values import UNKNOWN, Instance, deep_atoms
@@ -155,8 +155,14 @@ def _padding(layout: BatchDimensions | None) -> str:
     if isinstance(layout, tuple) and len(layout) == 1:
         dims = layout[0]
     elif isinstance(layout, dict):
-        dims = "{" + ", ".join(f'"{name}": {dim}' for name, dim in layout.items()) + "}"
+        dims = "{" + ", ".join(f'"{name}": {_shown(dim)}' for name, dim in layout.items()) + "}"
+    elif OWN in layout:
+        dims = "(" + ", ".join(map(_shown, layout)) + ")"
     return ', collate="global"' + (f", dim={dims}" if dims not in (0, (0,) * len(layout)) else "")
+
+
+def _shown(dim: Dimensions) -> str:
+    return f'"{dim}"' if isinstance(dim, str) else str(dim)
 
 
 def _mixing(mixed: Site) -> str:
@@ -174,6 +180,8 @@ def _known_layout(plan: Plan, loader: Instance, reason: str, remedy: str) -> Bat
     if collating.puts_batch_first(loader):
         return (0,)
     layout = plan.facts.loading.layouts.get(loader)
+    if layout is not None and OWN in (layout.values() if isinstance(layout, dict) else layout):
+        layout = None  # a rank's own samples do not make these parts
     if layout is None and loader in plan.facts.loading.unread:
         return _UNREAD
     if layout is None:

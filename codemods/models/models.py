@@ -151,7 +151,8 @@ def _wrap_where_bound(plan: Plan, edits: Edits, model: Instance, extra: str, tex
 
 def _trained_before(plan: Plan, model: Instance, binding: Site) -> bool:
     """Whether a model is trained before it gets a name, as in ``model = fit(build(3))``."""
-    return model_helpers.trains_within(plan, model, binding.node)
+    trained: bool = model_helpers.trains_within(plan, model, binding.node)
+    return trained
 
 
 def _wrap_at(

@@ -11,6 +11,7 @@ from ddpify.runtime.process import world, world_size
 from ddpify.runtime.share import bounds, loops, share_of
 
 # Along which dimension the rows of a batch lie: for all of it, or for each of its parts.
+OWN = "own"  # for a part that a rank makes of its own samples, with any number of rows for each
 Dimensions = int | None | Sequence[Any] | Mapping[str, Any]
 _SCALARS = (int, float, complex, str, bytes, type(None))
 
@@ -46,11 +47,11 @@ def rows_of(batch: Any, dim: Dimensions, total: int, first: int, last: int) -> A
     batch: tensors and arrays with their rows along ``dim``, lists with an item a row, and tuples,
     lists, dicts and objects of those; numbers and texts in it stay. ``dim``: one for all, or one
     for each element of a tuple or list, or for each key of a dict or attribute of an object. None
-    is for a part without rows, which stays.
+    is for a part without rows, which stays; so does one for which it is ``OWN``.
     Raises ValueError for a tensor or array without ``total`` rows there, TypeError for an object
     whose attributes ``dim`` does not name.
     """
-    if dim is None or isinstance(batch, _SCALARS):
+    if dim is None or dim == OWN or isinstance(batch, _SCALARS):
         return batch
     if _is_array(batch):
         place = dim if isinstance(dim, int) else cast(Sequence[int], dim)[0]
@@ -76,6 +77,29 @@ def check_that_all_has_rows(batch: Any, total: int) -> None:
         _mapped(batch, 0, lambda part, _: check_that_all_has_rows(part, total))
 
 
+def has_own(dim: Dimensions) -> bool:
+    """Whether a part of the batches has any number of rows for a sample."""
+    if isinstance(dim, Mapping):
+        return OWN in dim.values()
+    return isinstance(dim, Sequence) and OWN in dim
+
+
+def with_own(rows: Any, own: Any, dim: Dimensions) -> Any:
+    """A rank's rows of a batch, with the parts ``OWN`` of what it has made of its samples alone."""
+    if isinstance(dim, Mapping):
+        names = [name for name, place in dim.items() if place == OWN]
+        changed = copy.copy(rows)
+        for name in names:
+            if isinstance(rows, MutableMapping):
+                changed[name] = own[name]
+            else:
+                setattr(changed, name, getattr(own, name))
+        return changed
+    assert isinstance(dim, Sequence)
+    parts = [mine if at == OWN else one for one, mine, at in zip(rows, own, dim, strict=True)]
+    return type(rows)(*parts) if hasattr(rows, "_fields") else type(rows)(parts)
+
+
 def number_of_rows(batch: Any, dim: Dimensions) -> int | None:
     """How many rows the first tensor or array of a batch has, with ``dim`` as for ``rows_of``.
 
@@ -84,7 +108,7 @@ def number_of_rows(batch: Any, dim: Dimensions) -> int | None:
     counts: list[int] = []
 
     def count(part: Any, place: Dimensions) -> None:
-        if place is None or isinstance(part, _SCALARS):
+        if place is None or place == OWN or isinstance(part, _SCALARS):
             return
         if not _is_array(part):
             _mapped(part, place, count)

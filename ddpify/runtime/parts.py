@@ -6,11 +6,18 @@ from typing import Any
 
 import torch
 
-from ddpify.runtime.batch import Dimensions, check_that_all_has_rows, number_of_rows, rows_of
+from ddpify.runtime.batch import (
+    Dimensions,
+    check_that_all_has_rows,
+    has_own,
+    number_of_rows,
+    rows_of,
+    with_own,
+)
 from ddpify.runtime.indices import Batch
 from ddpify.runtime.position import position
 from ddpify.runtime.process import warn_once, world
-from ddpify.runtime.rng import enter_own_stream
+from ddpify.runtime.rng import enter_own_stream, undrawn
 from ddpify.runtime.share import Share, bounds, share_of
 
 
@@ -139,6 +146,13 @@ class GlobalCollate(PartCollate):
         assert share is not None, "a fetcher collates no empty batch"
         first, last = (0, 1) if share.ghost else bounds(total, self.rank, self.size)
         rows = rows_of(batch, self.dim, total, first, last)
+        if has_own(self.dim):
+            if total != len(samples):
+                raise ValueError(
+                    f"{total} rows of {len(samples)} samples: it is not known of which"
+                )
+            with undrawn():
+                rows = with_own(rows, self.collate(samples[first:last]), self.dim)
         return (share.local, share.total, share.rows), rows
 
     def _kept(self, batch: Any, total: int) -> int:

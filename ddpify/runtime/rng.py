@@ -194,6 +194,16 @@ def shared_generator(device: Any = "cpu") -> torch.Generator:
     return generator
 
 
+@contextlib.contextmanager
+def undrawn() -> Iterator[None]:
+    """Let what is drawn inside be as if it had never been."""
+    state = _random_state()
+    try:
+        yield
+    finally:
+        _set_random_state(state)
+
+
 def _random_state() -> tuple[Any, Any, Any]:
     numpy = sys.modules.get("numpy")
     numpy_state = numpy.random.get_state() if numpy else None

@@ -555,6 +555,30 @@ def test_padding_of_the_whole_batch() -> None:
     ]
 
 
+def _beside_ragged(kind: str) -> list[Any]:
+    def put(samples: list[int]) -> Any:
+        noise = torch.rand(1)  # drawn once for the batch, although a rank puts parts together twice
+        longest = torch.full((len(samples),), max(samples)) + 0 * noise.long()
+        own = torch.tensor([i for i in samples for _ in range(i)])
+        return (longest, own) if kind == "tuple" else {"longest": longest, "own": own}
+
+    data: Any = range(5)
+    dim: Any = (0, "own") if kind == "tuple" else {"longest": 0, "own": "own"}
+    found = []
+    for batch in dd.shard(DataLoader(data, 3, collate_fn=put), collate="global", dim=dim):
+        parts = batch if kind == "tuple" else batch.values()
+        found.append([part.tolist() for part in parts])
+    return [*found, torch.rand(1).item()]
+
+
+@pytest.mark.parametrize("kind", ["tuple", "dict"])
+def test_parts_with_any_number_of_rows_are_made_of_a_ranks_own_samples(kind: str) -> None:
+    first, second = run(functools.partial(_beside_ragged, kind), 2)
+    assert first[:2] == [[[2, 2], [1]], [[4], [3, 3, 3]]]
+    assert second[:2] == [[[2], [2, 2]], [[4], [4, 4, 4, 4]]]
+    assert first[2] == second[2]
+
+
 def _without_rows(collate: str, more: int) -> None:
     data: Any = range(4)
     loader = DataLoader(data, 4, collate_fn=lambda rows: torch.ones(len(rows) + more))

@@ -14,7 +14,7 @@ import libcst as cst
 
 from ddpify.records import replace
 from ddpify.understanding.batching import batch_parts, item_dimensions
-from ddpify.understanding.facts import BatchDimensions
+from ddpify.understanding.facts import OWN, BatchDimensions
 from ddpify.understanding.forms import Form, Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -78,7 +78,7 @@ def yielded(run: RunState, node: cst.BaseExpression, loader: Instance) -> Value 
         else list(filter(_is_picked, _leaves(made, listed=False)))
     )
     run.mixes(node, *(replace(leaf, dim=0) for leaf in picked))
-    layout = None if picked else _layout(made)
+    layout = None if picked else _layout(made) or _layout_beside_own(run, loader, made)
     behind = any(is_rows(one) and (one.dim > 0 or one.ragged) for one in _leaves(made))
     if behind or layout is not None:
         run.facts.loading.unread.discard(loader)
@@ -277,18 +277,41 @@ def one_row(atom: Data, *, form: Form = Layout.TENSOR) -> Data:
     return replace(atom.placed(atom.placement), dim=0, form=form)
 
 
-def _layout(made: Value) -> BatchDimensions | None:
-    """The dimensions along which the rows of a batch lie; None where they are not known."""
+def _layout_beside_own(run: RunState, loader: Instance, made: Value) -> BatchDimensions | None:
+    """Those of a batch with parts that have any number of rows for a sample: each rank makes them.
+
+    So it may where all samples together only say how much padding there is.
+    """
+    joint = loader in run.facts.loading.joint and loader not in run.facts.loading.mixed
+    return _layout(made, own=True) if joint else None
+
+
+def _layout(made: Value, *, own: bool = False) -> BatchDimensions | None:
+    """The dimensions along which the rows of a batch lie; None where they are not known.
+
+    own: say so of parts that have any number of rows for a sample.
+    """
     same = _dimension(made)
     if isinstance(same, int):
         return (same,)
     if len(made.atoms) != 1:
         return None
-    dims = {_name(key): _dimension(item) for key, item in _parts(made.atoms[0]).items()}
+    parts = {_name(key): item for key, item in _parts(made.atoms[0]).items()}
+    dims = {
+        name: OWN if own and _is_ragged(item) else _dimension(item) for name, item in parts.items()
+    }
     if not any(isinstance(dim, int) for dim in dims.values()) or _UNKNOWN in dims.values():
         return None
-    known = {name: dim for name, dim in dims.items() if isinstance(dim, int) or dim is None}
-    return tuple(known.values()) if isinstance(made.atoms[0], Tup) else known
+    return tuple(dims.values()) if isinstance(made.atoms[0], Tup) else dims
+
+
+def _is_ragged(made: Value) -> bool:
+    """Whether a part of a batch surely has any number of rows for a sample."""
+    leaves = list(_leaves(made))
+    return bool(leaves) and all(
+        isinstance(leaf, Data) and not leaf.opaque and (leaf.ragged or leaf.form is Layout.SEVERAL)
+        for leaf in leaves
+    )
 
 
 def _name(key: str) -> str:

@@ -1,6 +1,7 @@
 """What the interpreter learned about a script: the one place where a pitfall is known."""
 
 from ddpify.understanding.facts.batches import (
+    OWN,
     BatchDimensions,
     Batches,
     Dimensions,
@@ -19,6 +20,7 @@ from ddpify.understanding.facts.rows import Regrouped, Rows, Sizes, States
 from ddpify.understanding.facts.runtime import RuntimeUses
 
 __all__ = [
+    "OWN",
     "BatchDimensions",
     "Batches",
     "Calls",

@@ -12,7 +12,9 @@ from ddpify.understanding.values import Instance
 
 # The dimension of a batch's rows: one for all of it, or one for each part of a tuple or of a
 # dictionary. None is for a part that has no rows.
-Dimensions = int | None
+OWN = "own"
+"""For a part of a batch that has any number of rows for a sample."""
+Dimensions = int | str | None
 BatchDimensions = tuple[Dimensions, ...] | dict[str, Dimensions]
 
 

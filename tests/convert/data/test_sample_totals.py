@@ -87,6 +87,34 @@ def test_a_sum_of_one_samples_elements_is_that_samples(trial: Trial, number: str
     assert verdict.outcome is Outcome.SAME, verdict
 
 
+RAGGED = [
+    ("torch.cat(tokens)", "F.cross_entropy(out.mean(1), y) * extra.double().mean()"),
+    (
+        "torch.tensor([v for t in tokens for v in t.tolist()])",
+        "F.cross_entropy(out.mean(1), y) + sum(p.sum() * o.mean() for p, o in"
+        " zip(extra.split(lengths.tolist()), out)) / len(y)",
+    ),
+    (
+        "torch.cat(tokens)",
+        "(torch.repeat_interleave(out.mean(1), lengths, dim=0).mean(1) - extra).pow(2).mean()",
+    ),
+    (
+        "torch.tensor([i for i, t in enumerate(tokens) for _ in t])",
+        "F.cross_entropy(out.mean(1) * torch.zeros(len(y), 9).index_add_(0, extra,"
+        " torch.ones(len(extra), 9)), y)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("made", "loss"), RAGGED)
+def test_padding_is_that_of_the_batch_beside_rows_of_any_number(
+    trial: Trial, made: str, loss: str
+) -> None:
+    script = SCRIPT.replace("MADE", f"extra = {made}").replace("LOSS", loss)
+    verdict = trial.verdict(script)
+    assert verdict.outcome is Outcome.SAME, verdict
+
+
 def test_what_else_is_made_of_all_is_refused(trial: Trial) -> None:
     made = "extra = functools.reduce(operator.add, [len(t) for t in tokens])"
     verdict = trial.verdict(SCRIPT.replace("MADE", made).replace("LOSS", f"{PER_SAMPLE} / extra"))
