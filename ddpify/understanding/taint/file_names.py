@@ -87,8 +87,15 @@ class FileNames:
 
     def _alike(self, one: Place, other: Place) -> bool:
         """Whether two expressions are written alike, with the same names in them."""
-        same = code_of(one[0]) == code_of(other[0])
-        return same and self.flow.locations(*one) == self.flow.locations(*other)
+        return code_of(one[0]) == code_of(other[0]) and self._slots(one) == self._slots(other)
+
+    def _slots(self, place: Place) -> set[Location]:
+        """What a path is made of; its attributes alone where it has some.
+
+        ``self`` and ``args`` are another name in each function, and mostly the same object.
+        """
+        read = self.flow.locations(*place)
+        return {one for one in read if one[0] == "attribute"} or read
 
     def may_hold(self, folder: Place, file: Place) -> bool:
         """Whether one path may be that of the folder in which the other lies."""

@@ -169,6 +169,27 @@ READ_BACK = {
         "put('a.npy')\nx = get('b.npy')\n",
         0,
     ),
+    "a file of an object, in its methods": (
+        "class Store:\n    def __init__(self, name):\n        self.name = name\n\n"
+        "    def put(self):\n        np.save(os.path.join('data', self.name), [1])\n\n"
+        "    def get(self):\n        return np.load(os.path.join('data', self.name))\n\n\n"
+        "store = Store(input())\nstore.put()\nx = store.get()\n",
+        1,
+    ),
+    "an option, in two functions": (
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--out')\n"
+        "def put(args):\n    np.save(args.out, [1])\n\n\n"
+        "def get(args):\n    return np.load(args.out)\n"
+        "args = parser.parse_args()\nput(args)\nx = get(args)\n",
+        1,
+    ),
+    "other files of an object": (
+        "class Store:\n    def __init__(self, a, b):\n        self.a, self.b = a, b\n\n"
+        "    def put(self):\n        np.save(self.a, [1])\n\n"
+        "    def get(self):\n        return np.load(self.b)\n\n\n"
+        "store = Store(input(), input())\nstore.put()\nx = store.get()\n",
+        0,
+    ),
     "a library's own files": (
         "scipy.io.savemat('a.mat', {'a': 1})\nx = scipy.io.loadmat('a.mat')\n"
         "scipy.io.wavfile.write('a.wav', 8, np.ones(3))\n_, y = scipy.io.wavfile.read('a.wav')\n",
