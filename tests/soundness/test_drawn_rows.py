@@ -69,6 +69,13 @@ OF_ALL = [
     "z = out.clone()\nz[..., 0] = F.softmax(out, 0)[..., 0]",
     "z = torch.zeros(len(out), 4)\nz[:, 1:3] = out.softmax(0)[:, :2]",
 ]
+# Functions that fill the tensor that they get with what they draw.
+FILLED = [
+    "z = torch.Tensor.exponential_(torch.zeros((out.shape[0], 1)), 2)",
+    "z = torch.empty(len(out), 1)\ntorch.Tensor.random_(z, 0, 5)",
+    "z = nn.init.normal_(torch.empty_like(out))",
+    "z = torch.empty_like(out)\nnn.init.uniform_(z, -1, 1)",
+]
 
 
 @pytest.mark.parametrize("drawn", DRAWN)
@@ -84,6 +91,12 @@ def test_so_do_other_writes(trial: Trial, written: str) -> None:
 @pytest.mark.parametrize("lines", OF_ALL)
 def test_what_has_all_samples_is_written_into_those_of_all_ranks(trial: Trial, lines: str) -> None:
     verdict = trial.verdict(script("loop", f"{lines}\nloss = loss + (z * out).mean()"))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+@pytest.mark.parametrize("lines", FILLED)
+def test_what_a_function_fills_is_drawn_for_all_ranks(trial: Trial, lines: str) -> None:
+    verdict = trial.verdict(script("loop", f"{lines}\nloss = loss + (z * out).pow(2).mean()"))
     assert verdict.outcome is Outcome.SAME, verdict.detail
 
 

@@ -45,6 +45,11 @@ _ALIKE = _SIZED | {"randperm"}
 _FILLING = frozenset(
     "normal_ uniform_ random_ bernoulli_ exponential_ log_normal_ cauchy_ geometric_".split()
 )
+_FILLERS = ("torch.Tensor.", "torch.nn.init.")  # functions of what they fill
+_INITIAL = frozenset(
+    "trunc_normal_ xavier_uniform_ xavier_normal_ kaiming_uniform_ kaiming_normal_ orthogonal_"
+    " sparse_".split()
+)
 _ARRAYS = frozenset(
     "normal uniform random random_sample random_integers sample ranf standard_normal integers"
     " randint randn rand choice beta binomial chisquare dirichlet exponential f gamma geometric"
@@ -90,7 +95,22 @@ def function(run: RunState, node: cst.BaseExpression, name: str) -> Value | None
         return _drawn(run, node, short, shared=True) if short in _ARRAYS else None
     if of_torch and short in _OF_THE_BATCH:
         return _drawn(run, node, short)
+    if name.startswith(_FILLERS) and short in _FILLING | _INITIAL:
+        return _filled(run, node, short)
     return None
+
+
+def _filled(run: RunState, node: cst.Call, name: str) -> Value | None:
+    """``torch.Tensor.normal_(z)`` and ``nn.init.normal_(z)`` draw as ``z.normal_()`` does."""
+    first = node.args[0].value if node.args else None
+    rows = [d for d in run.seen(first).data if d.placement is Placement.SHARD] if first else []
+    if first is None or not rows:
+        return None
+    _for_the_batch(run, node)
+    _draws_in_a_round(run, node, shared=False)
+    if isinstance(first, cst.NamedExpr):
+        _refuse(run, node, rows[0])
+    return _drawn(run, node, name, Part(first, rows[0], rows[0].dim))
 
 
 def shuffled(run: RunState, node: cst.BaseExpression, name: str) -> None:
@@ -199,7 +219,8 @@ def _drawn(
     picked = _positions(run, node, name) if receiver is None else None
     if picked is not None:
         return picked
-    parts = list(parts_of(run, node, name))
+    filled = receiver.node if receiver else None
+    parts = [part for part in parts_of(run, node, name) if part.node is not filled]
     first = receiver or next(iter(parts), None)
     if first is None:
         if name in _LIKE and run.in_batch_loop() and node.args and run.seen(node.args[0].value):
@@ -212,7 +233,7 @@ def _drawn(
     draw.inside.add(_models(run))
     run.facts.random.drawn_through.setdefault(node, set()).add(run.call_path)
     if receiver is not None:
-        if name in _FILLING:
+        if name in _FILLING | _INITIAL:
             draw.filled = receiver.node
         else:
             _add(draw.given, receiver.node)
