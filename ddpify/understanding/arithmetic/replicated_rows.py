@@ -30,9 +30,10 @@ from ddpify.understanding.forms import Layout
 from ddpify.understanding.operators.dimensions import ALONG
 from ddpify.understanding.operators.results import how_many
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import bounds, transpositions
+from ddpify.understanding.shapes import bounds, dimensions, transpositions
 from ddpify.understanding.values import (
     REPLICATED,
+    UNKNOWN,
     Data,
     Tup,
     Value,
@@ -112,6 +113,19 @@ def _transposed(call: _Call) -> Value | None:
     return value(replace(rows, dim=place or 0, opaque=rows.opaque or place is None))
 
 
+def _behind_another(call: _Call) -> Value | None:
+    """``x.unsqueeze(0)``: the rows lie along the next dimension; ``x.squeeze(0)`` the other way."""
+    rows, added = call.rows, call.name == "unsqueeze"
+    named = call.kwargs.get("dim") or (call.rest[0] if call.rest else UNKNOWN)
+    if not call.gathered or rows.opaque or call.name not in ("unsqueeze", "squeeze"):
+        return None
+    place = dimensions.place(named.constant(), rows.ndim and rows.ndim + added)
+    if not isinstance(place, int) or place < 0:
+        return None
+    dim = rows.dim + (place <= rows.dim) if added else rows.dim - (place < rows.dim)
+    return value(replace(rows, dim=dim))
+
+
 def _coupled(call: _Call) -> Value | None:
     coupled_ = across_samples.of_replicated(call.name, call.rows)
     if coupled_ is None or call.name in ALONG:
@@ -145,7 +159,16 @@ def _ordered(call: _Call) -> Value | None:
     return value(replace(call.rows.placed(Placement.REPLICATE), form=Layout.PERMUTATION))
 
 
-_RULES = (_parted, _transposed, _coupled, _along, _perhaps_along, _in_a_pair, _ordered)
+_RULES = (
+    _parted,
+    _transposed,
+    _behind_another,
+    _coupled,
+    _along,
+    _perhaps_along,
+    _in_a_pair,
+    _ordered,
+)
 """The first that says something of a call is right."""
 
 

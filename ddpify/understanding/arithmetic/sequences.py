@@ -166,6 +166,7 @@ def note_states(
     if layer.type not in (*batch_layers.RECURRENT, *_CELLS):
         return
     given = argument_pairs(node, args, kwargs)
+    _all_or_none(run, [shown for shown, _ in given[:2]])
     first = given[0][1].data if given else []
     rows = next((d for d in first if d.placement is Placement.SHARD), None)
     if len(given) < 2 or rows is None or given[1][0] is node:
@@ -183,6 +184,13 @@ def note_states(
     if (dim or code) and any(isinstance(a, Number) for a in held):
         current_batch.used(run, node, [rows])
         run.facts.rows.states.setdefault(shown, States(run.site(shown), dim, code))
+
+
+def _all_or_none(run: RunState, shown: list[cst.BaseExpression]) -> None:
+    """Ask for the rows of all ranks as sequences where the states have them, or the other way."""
+    parts = [part for one in shown for part in displayed(one) or [one]]
+    held = [(p, a) for p in parts for a in deep_atoms(run.seen(p)) if isinstance(a, Data)]
+    tensor_pairs.beside_replicated(run, held)
 
 
 def _rows_code(shown: cst.BaseExpression, rows: Data, layer: Instance) -> str:

@@ -156,7 +156,16 @@ def _of_replicated(run: RunState, short: str, pieces: Value, dim: object) -> Val
         whole = [_of_positions(a) for a in whole]
     sites = frozenset(site for a in whole if a.reduced for site in a.definition_sites)
     first = [replace(a, definition_sites=sites) if a.reduced else a for a in whole[:1]]
+    if short == "stack":
+        first = [_behind_another(a, dim) for a in first]
     return value(*(replace(a, flat=a.flat or a.form is Layout.GATHERED) for a in first))
+
+
+def _behind_another(rows: Data, dim: object) -> Data:
+    """``torch.stack([x, y])`` of the rows of all ranks, which lie along the next dimension."""
+    whole = rows.form is Layout.GATHERED and not rows.opaque
+    behind = whole and isinstance(dim, int) and 0 <= dim <= rows.dim
+    return replace(rows, dim=rows.dim + 1) if behind else rows
 
 
 # ---------------------------------------------------------------------- rules for all pieces
