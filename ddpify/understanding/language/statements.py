@@ -13,10 +13,12 @@ from ddpify.understanding.batching import current_batch
 from ddpify.understanding.language import assignments, branches, definitions, imports, loops
 from ddpify.understanding.libraries import container_methods, object_kinds, runtime_names
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import Const, Instance, Value, value
+from ddpify.understanding.values import Const, Instance, QualifiedName, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
+
+_EXITS = frozenset(("sys.exit", "builtins.exit", "builtins.quit", "os._exit", "os.abort"))
 
 
 def execute(run: RunState, node: cst.BaseStatement) -> bool:
@@ -43,8 +45,19 @@ def _reaches_end(run: RunState, node: cst.CSTNode) -> bool:
     return handler is None or handler(run, node) is not False
 
 
-def _expression(run: RunState, node: cst.Expr) -> None:
+def _expression(run: RunState, node: cst.Expr) -> bool:
     run.eval(node.value)
+    return not (isinstance(node.value, cst.Call) and _ends_process(run, node.value.func))
+
+
+def _ends_process(run: RunState, called: cst.BaseExpression) -> bool:
+    """``sys.exit``, ``exit``: what stands behind such a call is not reached."""
+    known = run.facts.values.get(called)
+    return (
+        known is not None
+        and bool(known.atoms)
+        and all(isinstance(one, QualifiedName) and one.name in _EXITS for one in known.atoms)
+    )
 
 
 def _return(run: RunState, node: cst.Return) -> bool:
