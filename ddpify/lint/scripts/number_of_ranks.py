@@ -12,8 +12,9 @@ from ddpify.understanding.libraries.distributed import (
     INIT_GROUP,
     SPAWNS,
 )
+from ddpify.understanding.libraries.side_effects import VISIBLE, environment_key
 from ddpify.understanding.syntax import argument, code_of
-from ddpify.understanding.taint.sources import ANY_RANK, TOLD
+from ddpify.understanding.taint.sources import ANY_RANK, DEVICES, TOLD
 from ddpify.understanding.values import Const
 
 if TYPE_CHECKING:
@@ -87,7 +88,25 @@ def _started(control: Control) -> list[cst.Arg | None]:
 
 
 def _is_one(control: Control, given: cst.Arg | None) -> bool:
-    return given is not None and control.script.value(given.value).constant() == 1
+    if given is None:
+        return False
+    counts = control.script.labels(given.value) == {DEVICES}
+    return control.script.value(given.value).constant() == 1 or (counts and _shows_one_gpu(control))
+
+
+def _shows_one_gpu(control: Control) -> bool:
+    """``os.environ["CUDA_VISIBLE_DEVICES"] = "0"``, and nothing else, in any case."""
+    script = control.script
+    shown = [
+        (assign, script.value(assign.value).constant())
+        for structure in script.structures.values()
+        for assign in structure.all(cst.Assign)
+        if any(environment_key(script.facts, one.target) == VISIBLE for one in assign.targets)
+    ]
+    return bool(shown) and all(
+        isinstance(gpus, str) and gpus.strip().isdigit() and not control.guards(assign)
+        for assign, gpus in shown
+    )
 
 
 def _is_told_a_number(control: Control, group: cst.Call) -> bool:
