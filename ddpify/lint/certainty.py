@@ -16,8 +16,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence
 from ddpify.lint.proof import ANYWHERE, distributing_branches, distributing_places, is_proved
-from ddpify.lint.scripts.asked_of_one import is_asked_of_none, is_for_one_process
 from ddpify.lint.scripts.before_group import ends_before_group
+from ddpify.lint.scripts.left_to_launches import is_reached_by_none
 from ddpify.lint.scripts.number_of_ranks import starts_one_rank_a_node
 from ddpify.lint.scripts.options import asks_unknown
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED
@@ -62,10 +62,8 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
     known, node = min(rule.confidence, finding.confidence), finding.node
     if script.kind != DISTRIBUTED or script.has_runtime:
         return known
-    if rule.group not in ANYWHERE and is_for_one_process(script.control, node):
-        return Confidence.POSSIBLE
-    if not _is_of_later_runs(rule) and is_asked_of_none(
-        script.control, node, script.once(distributing_branches)
+    if rule.group not in ANYWHERE and is_reached_by_none(
+        script, node, script.once(distributing_branches), later=_is_of_later_runs(rule)
     ):
         return Confidence.POSSIBLE
     if rule.name in _OF_THE_GROUP and (
@@ -90,7 +88,7 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
 
 def _is_of_later_runs(rule: Rule) -> bool:
     """Whether a rule is about what runs save and go on from: no first command asks for it."""
-    return rule.group in ANYWHERE | {"checkpoint"} or rule.name == "load-without-map-location"
+    return rule.group == "checkpoint" or rule.name == "load-without-map-location"
 
 
 def _runs_where_distributed(script: Script, node: cst.CSTNode) -> bool:

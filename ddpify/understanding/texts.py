@@ -206,6 +206,11 @@ def gives_more(command: str) -> bool:
     )
 
 
+def starts_what_it_is_given(texts: Texts) -> bool:
+    """Whether some launcher starts the script that a variable says."""
+    return bool(_launches_of_any(texts))
+
+
 def is_launched(scripts: Collection[Path], texts: Texts) -> bool:
     """Whether some command starts one of these with a launcher, which tells ranks their numbers."""
     return any(True for _ in _launches(scripts, texts))

@@ -1,4 +1,4 @@
-"""The answers of conditions by the defaults of options and settings that no command gives."""
+"""The answers of conditions by what commands give, and by the defaults of what they do not give."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
+from ddpify.lint.scripts.given import Spelling, is_given, text_given
 from ddpify.records import record
 from ddpify.understanding.settings import UNREAD, values_of
 from ddpify.understanding.syntax import argument, code_of
@@ -34,6 +35,7 @@ _TYPES: dict[str, Callable[..., object]] = {
     "builtins.bool": bool,
     "builtins.str": str,
 }
+_READING = {name: kind for name, kind in _TYPES.items() if kind is not bool}  # "False" is true
 _LITERALS = (cst.Integer, cst.Float, cst.SimpleString, cst.UnaryOperation)
 _SWITCHES = {"store_true": False, "store_false": True}
 _DEEPEST = 6
@@ -50,18 +52,31 @@ class Held:
 class Defaults:
     """The answers of conditions in runs that some commands start.
 
-    ``nothing``: whether an option without a value, such as a checkpoint to go on from, stays so.
+    ``nothing``: whether an option without a value, such as a checkpoint to go on from, stays so;
+    ``unsaid``: whether anything is known of what the commands do not give.
     """
 
     def __init__(
-        self, script: Understood, flow: Flow, commands: Collection[str], *, nothing: bool = True
+        self,
+        script: Understood,
+        flow: Flow,
+        commands: Collection[str],
+        *,
+        nothing: bool = True,
+        unsaid: bool = True,
     ) -> None:
         self.script, self.flow, self.commands = script, flow, commands
-        self.nothing = nothing
+        self.nothing, self.unsaid = nothing, unsaid
         self._more = any(map(gives_more, commands))
+        self._known: dict[cst.BaseExpression, bool | None] = {}
 
     def answer(self, test: cst.BaseExpression) -> bool | None:
         """Whether a test holds, where options or settings decide it; None: not known."""
+        if test not in self._known:
+            self._known[test] = self._answer(test)
+        return self._known[test]
+
+    def _answer(self, test: cst.BaseExpression) -> bool | None:
         if isinstance(test, cst.BooleanOperation):
             sides = {self.answer(one) for one in (test.left, test.right)}
             ends = isinstance(test.operator, cst.Or)  # the answer of one side that is enough
@@ -166,28 +181,45 @@ class Defaults:
         return [one for one in declared if name in _attributes(one)]
 
     def _option(self, call: cst.Call, name: str) -> Held | None:
-        """The default of an option that no command gives."""
+        """What an option is by a command, or by default where that does not give it."""
         action, default = argument(call, "action"), argument(call, "default")
         kind = code_of(action.value).strip("\"'") if action is not None else "store"
         if kind != "store" and kind not in _SWITCHES:
             return None
+        spelling = _spelling(name, [str(one) for one in _flags(call)])
+        if len(self.commands) == 1 and not self._more and self._is_given(spelling):
+            return self._given(call, kind, spelling)
         held: object = _SWITCHES.get(kind)
         if default is not None:
             held = self.script.value(default.value).constant()
-        flags = [str(one) for one in _flags(call)]
-        return None if held is ... else self._set(name, Held(frozenset({held})), flags)
+        return None if held is ... else self._set(name, Held(frozenset({held})), spelling)
+
+    def _given(self, call: cst.Call, kind: str, spelling: Spelling) -> Held | None:
+        """What the only command gives an option."""
+        if kind in _SWITCHES:
+            return Held(frozenset({not _SWITCHES[kind]}), chosen=True)
+        (command,) = self.commands
+        text, wanted = text_given(spelling, command), argument(call, "type")
+        if text is None or argument(call, "nargs") is not None:
+            return None
+        held = Held(frozenset({text}), chosen=True)
+        kinds = self.script.names(wanted.value) & _READING.keys() if wanted is not None else ()
+        if wanted is None:
+            return held
+        return _converted(held, _READING[next(iter(kinds))]) if kinds else None
+
+    def _is_given(self, spelling: Spelling) -> bool:
+        return any(is_given(spelling, one) for one in self.commands)
 
     def _set(
-        self, key: object, default: Held | None = None, flags: Iterable[str] = ()
+        self, key: object, default: Held | None = None, spelling: Spelling | None = None
     ) -> Held | None:
         """A setting as the project's files have it, and its default, where no command gives it."""
-        names = {str(key), str(key).replace("_", "-")}
-        spelled = {*flags, *(f"--{one}" for one in names)}
-        if self._more or any(
-            _gives(word, spelled, names) for x in self.commands for word in x.split()
-        ):
+        spelling = spelling or _spelling(str(key))
+        if not self.unsaid or self._more or self._is_given(spelling):
             return None
-        found = frozenset[object]().union(*(values_of(x, self.script.settings) for x in names))
+        read = (values_of(one, self.script.settings) for one in spelling.names)
+        found = frozenset[object]().union(*read)
         found |= default.values if default is not None else frozenset()
         unsaid = UNREAD in found or not (self.nothing or found.isdisjoint((None, "")))
         return Held(found, chosen=True) if found and not unsaid else None
@@ -231,9 +263,6 @@ def _attributes(call: cst.Call) -> set[str]:
     return {str(one).lstrip("-").replace("-", "_") for one in named or _flags(call)}
 
 
-def _gives(word: str, flags: Collection[str], names: Collection[str]) -> bool:
-    """Whether a word of a command gives a setting: ``--name``, shortened, or ``part.name=3``."""
-    written, assigned, _ = word.partition("=")
-    if written.startswith("--") and len(written) > 2:
-        return any(one.startswith(written) for one in flags) or written.rsplit(".")[-1] in names
-    return written in flags or (bool(assigned) and written.rsplit(".", 1)[-1].lstrip("+") in names)
+def _spelling(key: str, flags: Iterable[str] = ()) -> Spelling:
+    names = frozenset({key, key.replace("_", "-")})
+    return Spelling(frozenset({*flags, *(f"--{one}" for one in names)}), names)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from ddpify.lint.scripts.defaults import Defaults
-from ddpify.understanding.texts import starts_of
+from ddpify.understanding.texts import launches_of, starts_of
 
 if TYPE_CHECKING:
     from ddpify.lint.scripts.understood import Understood
@@ -16,15 +15,12 @@ if TYPE_CHECKING:
 
 
 def is_left_out(script: Understood, flow: Flow, test: cst.BaseExpression) -> bool:
-    """``args.dist_eval``, where commands start the script and none has ``--dist_eval``."""
+    """``args.dist_eval``, where commands start the script and none has ``--dist_eval``.
+
+    One process alone may be asked for what its ranks are not.
+    """
     if not isinstance(test, cst.Attribute):
         return False
-    starts = starts_of(script.project.entry.path, script.texts)
-    return bool(starts) and is_off(script, flow, test, starts)
-
-
-def is_off(
-    script: Understood, flow: Flow, test: cst.BaseExpression, commands: Collection[str]
-) -> bool:
-    """Whether a test does not hold with what any of these commands gives."""
-    return Defaults(script, flow, commands).answer(test) is False
+    path, texts = script.project.entry.path, script.texts
+    starts = launches_of(path, texts) or starts_of(path, texts)
+    return bool(starts) and Defaults(script, flow, starts).answer(test) is False

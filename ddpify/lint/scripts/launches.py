@@ -1,0 +1,75 @@
+"""Launches of a script: the commands of its project that start it, and those that start ranks."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.records import record
+from ddpify.understanding.libraries.distributed import INIT_GROUP
+from ddpify.understanding.texts import launches_of, starts_of, starts_what_it_is_given
+
+if TYPE_CHECKING:
+    from ddpify.lint.scripts.control import Control
+    from ddpify.lint.scripts.script import Script
+    from ddpify.understanding.texts import Texts
+
+# What starts several processes beside PyTorch's launchers, and what tells one of them its rank.
+_STARTS_RANKS = re.compile(
+    r"\b(?:srun|mpirun|mpiexec|horovodrun|deepspeed)\s|\baccelerate\s+launch\b|\bddpify\s+run\b"
+    r"|\bRANK=|\s--(?:\w+[-_])?rank\b|\s--world[-_]size\b"
+)
+_ONE_RANK = re.compile(r"--nproc[-_]per[-_]node[=\s]+[\"']?1(?![\d])")
+_MOST = 40
+
+
+@record
+class Launches:
+    """The commands that start a script as ranks, and those that start it as one process.
+
+    ``known``: whether any command is known. Where none is for ranks then, the script is for one
+    process, as others beside it are not.
+    """
+
+    of_ranks: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
+    known: bool = False
+
+
+def launches(script: Script) -> Launches:
+    """The launches of the script that a run begins with."""
+    path, texts = script.project.entry.path, script.texts
+    starts = list(dict.fromkeys((*launches_of(path, texts), *starts_of(path, texts))))[:_MOST]
+    launched = {*launches_of(path, texts), *filter(_STARTS_RANKS.search, starts)}
+    several = {one for one in launched if not _ONE_RANK.search(one)} or launched
+    if not several and not _is_for_one(script, texts):
+        several = {*starts}  # nobody says how it is started on several
+    of_ranks = tuple(one for one in starts if one in several)
+    return Launches(of_ranks, tuple(x for x in starts if x not in several), known=bool(starts))
+
+
+def _is_for_one(script: Script, texts: Texts) -> bool:
+    """Whether launchers are for other scripts of a project, and this one may do without.
+
+    It starts no ranks itself, and joins a process group under a condition, if at all.
+    """
+    if not texts.commands or starts_what_it_is_given(texts) or script.control.spawned:
+        return False
+    groups = script.calls(INIT_GROUP, everywhere=True)
+    return all(_is_under_a_condition(script.control, one, frozenset()) for one in groups)
+
+
+def _is_under_a_condition(control: Control, node: cst.CSTNode, seen: frozenset[object]) -> bool:
+    """Whether each way to a node leads through some condition, or past a return."""
+    structure = control.script.structure_of(node)
+    function = structure.function(node)
+    returns = structure.inside(function, cst.Return) if function is not None else ()
+    if control.guards(node) or any(structure.order[x] < structure.order[node] for x in returns):
+        return True
+    if function is None or function in seen or function in control.spawned:
+        return False
+    inner = seen | {function}
+    callers = control.callers(function)
+    return all(_is_under_a_condition(control, one.node, inner) for one in callers)
