@@ -117,3 +117,31 @@ for x, y in loader:
 """
     )
     assert [one.code for one in lint_text(text, select=("DDP408",))] == ["DDP408"] * found
+
+
+def test_a_score_of_an_evaluation_that_is_kept_with_the_settings(lint_text: Lint) -> None:
+    text = SETUPS["distributed"] + """
+settings = {"best": 0.0, "temperature": 1.0}
+
+def evaluate(model, settings):
+    total = 0.0
+    for x, y in loader:
+        z = model(x)
+        total += {what}.item()
+    settings["best"] = total
+
+def train(model, settings):
+    for x, y in loader:
+        loss = criterion(model(x) / settings["temperature"], y)
+        {more}
+        loss.backward()
+
+for epoch in range(epochs):
+    train(model, settings)
+    evaluate(model, settings)
+"""
+    pairs = "(z @ z.t()).sum()"
+    scored = text.replace("{what}", pairs).replace("{more}", "pass")
+    assert not lint_text(scored, select=("DDP412",))
+    trained = text.replace("{what}", "z.sum()").replace("{more}", "loss = loss + (x @ x.t()).sum()")
+    assert lint_text(trained, select=("DDP412",))

@@ -94,12 +94,31 @@ def check(script: Script) -> Iterator[Finding]:
     for node in sorted(met, key=order.__getitem__):
         if script.control.without_grad(node) or _picks_rows(script, node):
             continue
+        if _only_evaluates(script, node):
+            continue
         if reaches_loss(script, node):
             yield Finding(
                 node,
                 "mixes samples of a batch with each other: each rank does so with its own alone",
             )
             return
+
+
+def _only_evaluates(script: Script, node: cst.CSTNode) -> bool:
+    """Whether a loop through batches, whose function trains nothing, is around a node.
+
+    A score that is kept may come to the settings of a later training, and is no part of its loss.
+    """
+    structure = script.structure_of(node)
+    function = structure.function(node)
+    return (
+        function is not None
+        and not script.trains(function.body)
+        and any(
+            isinstance(one, cst.For) and script.loaders_in(one.iter)
+            for one in structure.loops(node)
+        )
+    )
 
 
 def _picks_rows(script: Script, node: cst.CSTNode) -> bool:
