@@ -36,7 +36,16 @@ from ddpify.understanding.taint.flow_edges import FlowEdge
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import ANY_RANK, LOCAL
 from ddpify.understanding.taint.unordered import Ordering
-from ddpify.understanding.values import UNKNOWN, Class, Const, Data, Instance, Value, value
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Class,
+    Const,
+    Data,
+    Instance,
+    Value,
+    deep_atoms,
+    value,
+)
 
 _NONE = value(Const(None))
 _PASSING = frozenset({*BARS, "builtins.enumerate", "builtins.zip"})
@@ -269,12 +278,16 @@ class Reading(Understood):
         return list(found)
 
     def _handed_on(self, made: Instance) -> list[Instance]:
-        """The loaders that an object of the project gets, which is gone through itself."""
+        """The loaders that an object of the project gets, which is gone through itself.
+
+        It may take them in turn, from a list or a dictionary.
+        """
         if not isinstance(made.type, Class) or "__iter__" not in made.type.scope.names:
             return []
         call = made.site
         given = [self.value(one.value) for one in call.args] if isinstance(call, cst.Call) else []
-        return [one for held in given for one in held.of(Instance) if is_loader(one)]
+        held = (one for each in given for one in deep_atoms(each))
+        return [one for one in held if isinstance(one, Instance) and is_loader(one)]
 
     def _passed_on(self, made: Instance) -> list[cst.BaseExpression]:
         """What a progress bar, or ``enumerate()`` by a name, goes through."""

@@ -88,3 +88,47 @@ run(epochs)
     for number in ("count", "epochs", "3"):
         same = text.replace("{told}", "pass").replace("{number}", number)
         assert lint_text(same, select=("DDP102",))
+
+
+IN_TURN = """
+class InTurn:
+    def __init__(self, loaders):
+        self.loaders = loaders
+        self.running = {name: iter(one) for name, one in loaders.items()}
+
+    def __len__(self):
+        return sum(len(one) for one in self.loaders.values())
+
+    def __iter__(self):
+        for step in range(len(self)):
+            name = "a" if step % 2 else "b"
+            try:
+                batch = next(self.running[name])
+            except StopIteration:
+                self.running[name] = iter(self.loaders[name])
+                batch = next(self.running[name])
+            yield name, batch
+
+both = InTurn({"a": loader, "b": DataLoader(dataset, 8, sampler=DistributedSampler(dataset))})
+for epoch in range(epochs):
+    {told}
+    for name, (x, y) in both:
+        loss = criterion(model(x), y)
+        if loss.item() {asked}:
+            continue
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_a_loader_of_the_project_that_takes_others_in_turn(lint_text: Lint) -> None:
+    text = SETUPS["distributed"] + IN_TURN
+    told = "for one in both.loaders.values():\n        one.sampler.set_epoch(epoch)"
+    wrong = lint_text(
+        text.replace("{told}", "pass").replace("{asked}", "> 9"), select=("DDP102", "DDP402")
+    )
+    assert {one.code for one in wrong} == {"DDP102", "DDP402"}
+    assert not lint_text(
+        text.replace("{told}", told).replace("if loss.item() {asked}", "if epoch > 9"),
+        select=("DDP102", "DDP402"),
+    )
