@@ -171,3 +171,31 @@ for batch in {batches}:
     assert lint_text(text.replace("{batches}", "loader"), select=("DDP402",))
     whole = text.replace("{batches}", "DataLoader(dataset, 32)")
     assert not lint_text(whole, select=("DDP402",))
+
+
+def test_a_helper_that_returns_before_its_collective(lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        + """
+def mean_of_ranks(value, asked):
+    if {test}:
+        {before}
+        return value
+    dist.all_reduce(value)
+    return value / world_size
+
+for x, y in loader:
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    print(mean_of_ranks(loss.detach().clone(), loss.item()))
+"""
+    )
+    for test, before, found in (
+        ("asked > 9", "pass", True),
+        ("asked > 9", "dist.all_reduce(value)", False),
+        ("world_size < 2", "pass", False),
+        ("value.dim() > 3", "pass", False),
+    ):
+        changed = text.replace("{test}", test).replace("{before}", before)
+        assert bool(lint_text(changed, select=("DDP402",))) is found

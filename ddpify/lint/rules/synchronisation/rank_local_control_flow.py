@@ -167,7 +167,7 @@ from ddpify.lint.scripts.surely_ranks import surely_asks_rank
 from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.lint.scripts.updates import updated
 from ddpify.lint.scripts.ways_out import deciding, exits, goes_on_after, only_updates_after
-from ddpify.understanding.structure import Guard, walk
+from ddpify.understanding.structure import Guard, leaves, rest_of_block, walk
 
 _LEFT = "one leaves the loop, the others wait for it forever"
 _LEFT_OUT = (
@@ -214,7 +214,9 @@ def _meetings(script: Script, reported: set[cst.CSTNode]) -> Iterator[Finding]:
     for call in script.structure.all(cst.Call):
         name = _meeting(script, call)
         for guard in script.control.guards(call) if name is not None else ():
-            if guard.left_early or guard.test in reported or script.control.asks_rank(guard.test):
+            if guard.test in reported or script.control.asks_rank(guard.test):
+                continue
+            if guard.left_early and not _returns_before(script, guard, call):
                 continue
             if is_local(script, guard.test) and not _is_in_both(script, guard, name):
                 reported.add(guard.test)
@@ -222,6 +224,15 @@ def _meetings(script: Script, reported: set[cst.CSTNode]) -> Iterator[Finding]:
                 what = f"ranks that reach {name}() wait in it for the others forever"
                 what = _DRIFT if name == _STEP else what
                 yield Finding(guard.test, f"each rank decides by its own {asked}: {what}")
+
+
+def _returns_before(script: Script, guard: Guard, call: cst.Call) -> bool:
+    """Whether a helper returns before its collective: ways out of training loops are told above."""
+    body = guard.statement.body if isinstance(guard.statement, cst.If) else None
+    return body is not None and (
+        any(isinstance(one, cst.Return) for one in walk(body))
+        and not any(map(script.trains, script.structure.loops(call)))
+    )
 
 
 def _meeting(script: Script, call: cst.Call) -> str | None:
@@ -237,13 +248,17 @@ def _meeting(script: Script, call: cst.Call) -> str | None:
 
 
 def _is_in_both(script: Script, guard: Guard, name: str | None) -> bool:
-    """Whether the other branch has the same collective."""
+    """Whether the other branch has the same collective, or what follows a branch that leaves."""
     statement = guard.statement
     if not isinstance(statement, cst.If):
         return False
-    other = statement.orelse if guard.positive else statement.body
-    return other is not None and any(
-        found.rsplit(".", 1)[-1] == name for found, _ in script.collectives(other)
+    other: list[cst.CSTNode] = [statement.body]
+    if guard.positive:
+        other = [statement.orelse] if statement.orelse is not None else []
+        if not other and leaves(statement.body):
+            other = rest_of_block(script.structure, statement)
+    return any(
+        found.rsplit(".", 1)[-1] == name for one in other for found, _ in script.collectives(one)
     )
 
 
