@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from ddpify.understanding.texts import entries, folders_above, text_of
@@ -11,6 +11,9 @@ from ddpify.understanding.texts import entries, folders_above, text_of
 _KINDS = frozenset({".yaml", ".yml", ".toml", ".json"})
 _FOLDERS = ("config", "configs", "conf", "cfg", "cfgs", "options", "settings", "experiments")
 _MOST_FILES = 80
+_NAMES_OTHERS = re.compile(
+    r"\.(?:ya?ml|toml|json)\b|(?m:^\s*(?:_?base_?|defaults|include)\b\s*[:=])"
+)
 _ELSEWHERE = ("", "{", "[", "|", ">", "&", "*", "$", "!")  # what a key has is not a word beside it
 _WORDS = {"true": True, "false": False, "null": None, "none": None, "~": None}
 
@@ -20,6 +23,29 @@ def settings_around(script: Path) -> dict[Path, str]:
     and have folders of their own.
     """
     return {path: text_of(path) for above in folders_above(script) for path in _files(above)}
+
+
+def named_by(commands: Collection[str], settings: Mapping[Path, str]) -> Mapping[Path, str]:
+    """Those of the files that commands name; all where a command names none, or one of these names
+    others.
+    """
+    found: dict[Path, str] = {}
+    for command in commands:
+        named = {path: text for path, text in settings.items() if _is_in(command, path)}
+        if not named or any(map(_NAMES_OTHERS.search, named.values())):
+            return settings
+        found |= named
+    return found or settings
+
+
+def _is_in(command: str, path: Path) -> bool:
+    """Whether a word of a command, or what stands behind its ``=``, ends in a file's path."""
+    words = (word.rpartition("=")[2].strip("\"'`") for word in command.split())
+    return any(
+        Path(word).name == path.name and path.parts[-len(Path(word).parts) :] == Path(word).parts
+        for word in (one.removeprefix("./") for one in words)
+        if word
+    )
 
 
 class Unread:

@@ -160,3 +160,61 @@ for epoch in range(epochs):
     assert lint_text(text + training, select=("DDP102",))
     assert not lint_text(text + f"{call}\n" + training, select=("DDP102",))
     assert lint_text(text + f"if rank > 9:\n    {call}\n" + training, select=("DDP102",))
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "found"),
+    [
+        (LAUNCH + "--config configs/small.yaml", {"small": "accum: 1", "large": "accum: 4"}, False),
+        (LAUNCH + "--config=configs/small.yaml", {"small": "accum: 1", "large": "accum: 4"}, False),
+        (LAUNCH + "--config configs/large.yaml", {"small": "accum: 1", "large": "accum: 4"}, True),
+        (LAUNCH + "--config other/small.yaml", {"small": "accum: 1", "large": "accum: 4"}, True),
+        (LAUNCH, {"small": "accum: 1", "large": "accum: 4"}, True),
+        (LAUNCH, {"small": "accum: 1", "large": "accum: 1"}, False),
+        (
+            LAUNCH + "--config configs/small.yaml",
+            {"small": "_base_: large.yaml\naccum: 1", "large": "accum: 4"},
+            True,
+        ),
+    ],
+)
+def test_the_configuration_that_a_launch_names(
+    command: str, files: dict[str, str], found: bool, lint_text: Lint, tmp_path: Path
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "README.md").write_text(command + "\n")
+    for name, text in files.items():
+        (tmp_path / "configs" / f"{name}.yaml").write_text(f"train:\n  {text}\n")
+    text = """
+import yaml
+parser = argparse.ArgumentParser()
+parser.add_argument("--config")
+cfg = yaml.safe_load(open(parser.parse_args().config))
+for x, y in loader:
+    loss = criterion(model(x), y)
+    if cfg["train"]["accum"] > 1:
+        with model.no_sync():
+            loss.backward()
+"""
+    assert bool(lint_text(SETUPS["distributed"] + text, select=("DDP415",))) is found
+
+
+@pytest.mark.parametrize(("amp", "found"), [("true", True), ("false", False)])
+def test_a_scaler_that_the_configuration_switches_off(
+    amp: str, found: bool, lint_text: Lint, tmp_path: Path
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "README.md").write_text("torchrun train.py --config config.toml\n")
+    (tmp_path / "config.toml").write_text(f"[train]\namp = {amp}\n")
+    text = """
+import tomllib
+cfg = tomllib.load(open("config.toml", "rb"))
+scaler = torch.amp.GradScaler("cuda", enabled=cfg["train"]["amp"])
+for x, y in loader:
+    scaler.scale(criterion(model(x), y)).backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+"""
+    assert bool(lint_text(SETUPS["distributed"] + text, select=("DDP422",))) is found

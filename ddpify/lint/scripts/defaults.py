@@ -10,7 +10,7 @@ import libcst as cst
 
 from ddpify.lint.scripts.given import Spelling, is_given, text_given
 from ddpify.records import record
-from ddpify.understanding.settings import UNREAD, values_of
+from ddpify.understanding.settings import UNREAD, named_by, values_of
 from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.texts import gives_more
 from ddpify.understanding.values import CONTAINERS, Class, Value
@@ -68,6 +68,7 @@ class Defaults:
         self.script, self.flow, self.commands = script, flow, commands
         self.nothing, self.unsaid = nothing, unsaid
         self._more = any(map(gives_more, commands))
+        self._settings = named_by(commands, script.settings)
         self._known: dict[cst.BaseExpression, bool | None] = {}
 
     def answer(self, test: cst.BaseExpression) -> bool | None:
@@ -86,6 +87,11 @@ class Defaults:
             return None if inner is None else not inner
         answers = self._answers(test)
         return answers.pop() if len(answers) == 1 else None
+
+    def values(self, node: cst.BaseExpression) -> frozenset[object]:
+        """All that a setting or an option may be by default; nothing where that is not known."""
+        held = self._held(node)
+        return held.values if held is not None and held.chosen else frozenset()
 
     def _answers(self, test: cst.BaseExpression) -> set[bool]:
         """The answers with each of the values that are known; none where one is not."""
@@ -218,7 +224,7 @@ class Defaults:
         spelling = spelling or _spelling(str(key))
         if not self.unsaid or self._more or self._is_given(spelling):
             return None
-        read = (values_of(one, self.script.settings) for one in spelling.names)
+        read = (values_of(one, self._settings) for one in spelling.names)
         found = frozenset[object]().union(*read)
         found |= default.values if default is not None else frozenset()
         unsaid = UNREAD in found or not (self.nothing or found.isdisjoint((None, "")))

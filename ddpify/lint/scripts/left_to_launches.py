@@ -79,6 +79,12 @@ def is_reached_by_none(
     )
 
 
+def is_off_in_all(script: Script, test: cst.BaseExpression) -> bool:
+    """Whether commands start a script, and a test holds in none of its ranks."""
+    known = script.once(known_launches)
+    return bool(known) and all(one.denies(test, True, later=False) for one in known or ())
+
+
 def _is_denied(
     control: Control,
     node: cst.CSTNode,

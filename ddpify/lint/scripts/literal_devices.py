@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.lint.scripts.defaults import Defaults
 from ddpify.lint.scripts.one_number import is_numbered_text, is_one_number
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import INIT_GROUP
@@ -84,7 +85,8 @@ def _device_object(script: Script, call: cst.Call, bare: bool) -> bool:
     if any(device.index is not None for device in devices):
         numbered = all(d.index is not None or not bare for d in devices)
         return numbered and (_written(given) or _is_setting(script, given, bare))
-    return bare and bool(devices) and (_written(given) or _is_setting(script, given, bare))
+    written = bare and bool(devices) and _written(given)
+    return written or _is_setting(script, given, bare)
 
 
 def _written(node: cst.CSTNode) -> bool:
@@ -142,7 +144,8 @@ def _is_setting(script: Script, node: cst.BaseExpression, bare: bool) -> bool:
     if "argparse.Namespace" in owners:
         return _is_default_of_all(script, node, bare)
     held = script.value(node).constant()
-    return isinstance(held, str) and _names_one(held, bare)
+    texts = {held} if isinstance(held, str) else Defaults(script, script.flow, ()).values(node)
+    return bool(texts) and all(isinstance(one, str) and _names_one(one, bare) for one in texts)
 
 
 def _is_default_of_all(script: Script, node: cst.BaseExpression, bare: bool) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from ddpify.lint.diagnostics import Confidence
 from tests.lint.conftest import Lint
 from tests.lint.precision.snippets import RENDEZVOUS, STARTS, findings
 from tests.lint.setups import SETUPS
@@ -178,3 +181,36 @@ def test_a_device_of_the_global_rank_is_told_where_it_is_made(
 ) -> None:
     text = SETUPS["distributed"] + HANDED_ON.replace("{made}", made)
     assert len(lint_text(text, select=("DDP203",))) == count
+
+
+@pytest.mark.parametrize(
+    ("settings", "chosen", "found"),
+    [
+        ("device: cuda", "", True),
+        ("device: 'cuda:0'", "torch.cuda.set_device(local_rank)", True),
+        ("device: cuda", "torch.cuda.set_device(local_rank)", False),
+        ("device: cpu", "", False),
+        ("seed: 3", "", False),
+        ("device: cuda\nother:\n  device: cpu", "", False),
+    ],
+)
+def test_a_device_that_a_configuration_names_for_all_ranks(
+    settings: str, chosen: str, found: bool, lint_text: Lint, tmp_path: Path
+) -> None:
+    (tmp_path / "config.yaml").write_text(settings + "\n")
+    text = (
+        SETUPS["distributed"].partition("torch.cuda.set_device")[0]
+        + f"""
+import yaml
+cfg = yaml.safe_load(open("config.yaml"))
+{chosen}
+dist.init_process_group("nccl")
+device = torch.device(cfg["device"])
+model = DDP(Net().to(device))
+for x, y in DataLoader(dataset, sampler=DistributedSampler(dataset)):
+    criterion(model(x.to(device)), y.to(device)).backward()
+"""
+    )
+    told = lint_text(text, select=("DDP201",))
+    assert bool(told) is found
+    assert all(one.confidence is Confidence.LIKELY for one in told)

@@ -120,7 +120,9 @@ for x, y in loader:
 
 
 def test_a_score_of_an_evaluation_that_is_kept_with_the_settings(lint_text: Lint) -> None:
-    text = SETUPS["distributed"] + """
+    text = (
+        SETUPS["distributed"]
+        + """
 settings = {"best": 0.0, "temperature": 1.0}
 
 def evaluate(model, settings):
@@ -140,6 +142,7 @@ for epoch in range(epochs):
     train(model, settings)
     evaluate(model, settings)
 """
+    )
     pairs = "(z @ z.t()).sum()"
     scored = text.replace("{what}", pairs).replace("{more}", "pass")
     assert not lint_text(scored, select=("DDP412",))

@@ -78,6 +78,7 @@ from ddpify.understanding.taint.sources import (
     RANK,
     SPAWNED,
 )
+from ddpify.understanding.values import Const, Device
 
 _CLUSTERS = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
@@ -105,8 +106,18 @@ def check(script: Script) -> Iterator[Finding]:
         chosen = script.has_runtime or not _is_current(script, node)
         if chosen or not unchosen:  # one call of set_device() fixes all of them
             text = _message(script, node, chosen)
-            yield Finding(node, text, _fix(script, node), confidence=sure)
+            known = min(sure, _surety_of_text(script, node))
+            yield Finding(node, text, _fix(script, node), confidence=known)
         unchosen = unchosen or not chosen
+
+
+def _surety_of_text(script: Script, node: cst.CSTNode) -> Confidence:
+    """A configuration that is read from a file can name another device."""
+    given = node.args[-1].value if isinstance(node, cst.Call) and node.args else None
+    if not isinstance(given, (cst.Attribute, cst.Subscript)):
+        return Confidence.CERTAIN
+    seen = any(True for _ in script.value(given).of(Const, Device))
+    return Confidence.CERTAIN if seen else Confidence.LIKELY
 
 
 def _shared(script: Script) -> Iterator[cst.CSTNode]:

@@ -91,6 +91,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.left_to_launches import is_off_in_all
 from ddpify.lint.scripts.repairs import before
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.structure import walk
@@ -210,13 +211,21 @@ def _scales(one: Instance) -> bool:
 
 
 def _confidence(script: Script, step: cst.Call) -> Confidence:
-    """An option may switch a scaler off."""
+    """An option may switch a scaler off, which no command and no configuration then switches on."""
     assert isinstance(step.func, cst.Attribute)
+    scalers = script.instances(step.func.value)
+    if scalers and all(_is_never_on(script, one) for one in scalers):
+        return Confidence.POSSIBLE
     sure = all(
         "enabled" not in one.arguments or one.arguments["enabled"].constant() is True
-        for one in script.instances(step.func.value)
+        for one in scalers
     )
     return Confidence.CERTAIN if sure else Confidence.LIKELY
+
+
+def _is_never_on(script: Script, scaler: Instance) -> bool:
+    given = argument(scaler.site, "enabled") if isinstance(scaler.site, cst.Call) else None
+    return given is not None and is_off_in_all(script, given.value)
 
 
 def _fix(script: Script, clip: cst.Call, step: cst.Call) -> Fix | None:
