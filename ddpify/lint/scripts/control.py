@@ -21,6 +21,7 @@ MAY_BE_RANK = re.compile(
     r"(?i)rank|master|main_proc|is_main|primary|chief|leader|writer|logger|proc_id|process_index"
     r"|global_zero|ordinal|is_first"
 )
+_LOCKS = ("fcntl.flock", "fcntl.lockf", "portalocker.lock", "msvcrt.locking")
 _CACHES = frozenset({"functools.cache", "functools.lru_cache"})
 _PICKING = frozenset({"builtins.list", "builtins.range", "builtins.sorted", "builtins.filter"})
 
@@ -118,7 +119,15 @@ class Control(Started):
         return any(len(both) == 2 for both in sides.values())
 
     def takes_turns(self, node: cst.CSTNode) -> bool:
-        """Whether a node stands under a context manager with a barrier or a lock."""
+        """Whether a node stands under a context manager with a barrier or a lock, or in a function
+        that locks a file itself.
+        """
+        function = self.script.structure_of(node).function(node)
+        if any(
+            self.script.structure_of(one).function(one) is function
+            for one in self.script.calls(*_LOCKS, everywhere=True)
+        ):
+            return True
         if self.script.has_runtime and self.is_within(node, LOCAL_MAIN_FIRST):
             return True
         for above in self.script.structure_of(node).up(node):

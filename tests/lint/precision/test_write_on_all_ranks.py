@@ -418,3 +418,25 @@ def test_a_write_in_another_file_is_named(lint_text: Lint, tmp_path: Path) -> No
     assert found == [
         "all ranks write the same file with save() in files.py:5: it may be corrupt",
     ]
+
+
+@pytest.mark.parametrize("lock", ["fcntl.flock(file, fcntl.LOCK_EX)", "fcntl.lockf(file, 2)"])
+def test_a_file_that_one_rank_after_the_other_writes(lock: str, lint_text: Lint) -> None:
+    text = (
+        "import fcntl\n"
+        + SETUPS["distributed"]
+        + """
+def note(score):
+    with open("scores.json", "r+") as file:
+        {lock}
+        held = json.load(file)
+        file.seek(0)
+        json.dump({**held, "score": score}, file)
+
+for x, y in loader:
+    criterion(model(x), y).backward()
+note(1)
+"""
+    )
+    assert not lint_text(text.replace("{lock}", lock), select=("DDP501",))
+    assert lint_text(text.replace("{lock}", "pass"), select=("DDP501",))
