@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Ddpify
 from tests.lint.conftest import Lint
 from tests.lint.setups import SETUPS
 
@@ -108,6 +110,18 @@ def test_a_script_beside_those_that_launchers_start(
     imports = SETUPS["distributed"].partition("local_rank = ")[0]
     assert bool(lint_text(imports + MAY_BE_ALONE, select=("DDP506",))) is found
     assert lint_text(imports + MAY_BE_ALONE, select=("DDP506",), strict=True)
+
+
+@pytest.mark.parametrize(("name", "found"), [("train.ipynb", False), ("train.py", True)])
+def test_a_notebook_is_one_process(name: str, found: bool, ddpify: Ddpify, tmp_path: Path) -> None:
+    imports = SETUPS["distributed"].partition("local_rank = ")[0]
+    text = imports + MAY_BE_ALONE
+    cell = {"cell_type": "code", "metadata": {}, "source": text, "outputs": []}
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    path = tmp_path / name
+    path.write_text(json.dumps(notebook) if name.endswith(".ipynb") else text)
+    assert ("DDP506" in ddpify("lint", path, "--select", "DDP506").stdout) is found
+    assert "DDP506" in ddpify("lint", path, "--select", "DDP506", "--strict").stdout
 
 
 def test_a_script_that_joins_a_group_in_any_case_has_ranks(lint_text: Lint, tmp_path: Path) -> None:

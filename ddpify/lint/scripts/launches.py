@@ -22,7 +22,7 @@ _STARTS_RANKS = re.compile(
     r"|\bRANK=|\s--(?:\w+[-_])?rank\b|\s--world[-_]size\b"
 )
 _ONE_RANK = re.compile(r"--nproc[-_]per[-_]node[=\s]+[\"']?1(?![\d])")
-_MOST = 40
+_MOST, _NOTEBOOK = 40, ".ipynb"
 
 
 @record
@@ -44,18 +44,22 @@ def launches(script: Script) -> Launches:
     starts = list(dict.fromkeys((*launches_of(path, texts), *starts_of(path, texts))))[:_MOST]
     launched = {*launches_of(path, texts), *filter(_STARTS_RANKS.search, starts)}
     several = {one for one in launched if not _ONE_RANK.search(one)} or launched
-    if not several and not _is_for_one(script, texts):
+    alone = not several and _is_for_one(script, texts)
+    if not several and not alone:
         several = {*starts}  # nobody says how it is started on several
     of_ranks = tuple(one for one in starts if one in several)
-    return Launches(of_ranks, tuple(x for x in starts if x not in several), known=bool(starts))
+    known = bool(starts) or (alone and path.suffix == _NOTEBOOK)
+    return Launches(of_ranks, tuple(one for one in starts if one not in several), known)
 
 
 def _is_for_one(script: Script, texts: Texts) -> bool:
     """Whether launchers are for other scripts of a project, and this one may do without.
 
-    It starts no ranks itself, and joins a process group under a condition, if at all.
+    It starts no ranks itself, and joins a process group under a condition, if at all. A notebook
+    needs no command.
     """
-    if not texts.commands or starts_what_it_is_given(texts) or script.control.spawned:
+    others = bool(texts.commands) and not starts_what_it_is_given(texts)
+    if script.control.spawned or not (others or script.project.entry.path.suffix == _NOTEBOOK):
         return False
     groups = script.calls(INIT_GROUP, everywhere=True)
     return all(_is_under_a_condition(script.control, one, frozenset()) for one in groups)
