@@ -44,6 +44,10 @@ TAKEN_APART = [
     "targets.cummax(0).values",
     "torch.cat(targets.split(1)[::-1])",
     "torch.from_numpy(np.sort(targets.numpy(), axis=0))",
+    "targets @ targets.T @ targets",
+    "targets.index_select(0, torch.arange(len(targets) - 1, -1, -1))",
+    "targets.diff(dim=0, prepend=targets[:1])",
+    "torch.stack([targets[: i + 1].mean(0) for i in range(len(targets))])",
 ]
 
 

@@ -85,6 +85,8 @@ def along_samples(
         return None
     if name in ORDERING:
         return _in_order(run, name, operand, data)
+    if run.collating and name in KEEPING_DIMENSIONS:
+        return collating.mixed(run, node, data, known=False, rows=False)
     return of_all_rows(run, operand, data, pair=name in PAIRS)
 
 

@@ -63,8 +63,14 @@ def of_all_ranks(
     unsure = any(_may_go_along(name, data, rest, kwargs) for data in rows)
     rearranged = name in REARRANGING or bool(sizes) or unsure
     kept = rearranged or (name not in REDUCING and not indexed)
-    made = across_samples.coupled_operands(run, node, own, rows=kept)
+    rows_left = None if indexed and _are_counted(run, operands[1:]) else kept
+    made = across_samples.coupled_operands(run, node, own, rows=rows_left)
     return value(*map(_in_some_layout, made.atoms)) if rearranged else made
+
+
+def _are_counted(run: RunState, indices: Sequence[Operand]) -> bool:
+    """Whether a collate function may make as many indices as a batch has samples."""
+    return run.collating and any(isinstance(a, Data) for _, one in indices for a in one.atoms)
 
 
 def of_replicated(

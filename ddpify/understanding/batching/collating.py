@@ -149,8 +149,7 @@ def mixed(run: RunState, node: cst.CSTNode, data: Data, *, known: bool, rows: bo
     """
     run.mixes(node, data)
     if not known:
-        replicated = data.placed(Placement.REPLICATE)
-        return value(replace(replicated, form=Layout.GATHERED, flat=True, opaque=True))
+        return _perhaps_rows(data)
     return value(data.placed(Placement.SHARD)) if rows else REPLICATED
 
 
@@ -162,8 +161,19 @@ def whole(run: RunState, node: cst.CSTNode, made: Value) -> Value:
     if any(d.dim == NO_ROWS for d in partial):  # what one sample's own elements add up to
         return value(*(_of_one_sample(atom) for atom in made.atoms))
     run.mixes(node, *partial)
-    kept = (a for a in made.atoms if a not in partial)
-    return join(REPLICATED, value(*kept)) if len(partial) < len(made.atoms) else REPLICATED
+    return value(*(atom for one in made.atoms for atom in _of_the_batch(one).atoms))
+
+
+def _of_the_batch(atom: Atom) -> Value:
+    """What a part of a batch is once all of its samples are there; it may have rows of them."""
+    if not isinstance(atom, Data) or not atom.placement.partial or _counts_samples(atom):
+        return value(atom)
+    return _perhaps_rows(atom) if atom.placement is Placement.COUPLED else REPLICATED
+
+
+def _perhaps_rows(data: Data) -> Value:
+    replicated = data.placed(Placement.REPLICATE)
+    return value(replace(replicated, form=Layout.GATHERED, flat=True, opaque=True))
 
 
 def _of_one_sample(atom: Atom) -> Atom:
@@ -404,8 +414,8 @@ def _batch_atom(atom: Atom, usual: Data, *, whole: bool) -> Value:
         return value(replace(usual, dim=atom.dim, ndim=atom.ndim, form=form))
     if whole and _counts_samples(atom):
         return value(Data(Placement.REPLICATE, usual.loaders, form=NumberKind.TOTAL))
-    if isinstance(atom, Data) and atom.form is Layout.GATHERED:
-        return value(replace(atom, loaders=usual.loaders))
+    if isinstance(atom, Data) and (atom.form is Layout.GATHERED or atom.flat):
+        return value(replace(atom, form=Layout.GATHERED, loaders=usual.loaders))
     if whole and _is_replicated(atom):
         return REPLICATED if isinstance(atom, Data) else value(atom)
     if isinstance(atom, Instance) and _parts(atom) and (not atom.kind or atom.kind == "dict"):
