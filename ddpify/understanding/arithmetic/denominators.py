@@ -15,7 +15,7 @@ from ddpify.understanding.operators.loss_options import (
     given_to_function,
 )
 from ddpify.understanding.syntax import bare_code, code_of, operand_code
-from ddpify.understanding.values import UNKNOWN, Const, Instance, Value
+from ddpify.understanding.values import UNKNOWN, Instance, Value
 
 # Their mean divides by the weights of the targets' classes, or by the targets that count.
 _CLASSIFYING = ("nll_loss", "cross_entropy")
@@ -86,9 +86,7 @@ def _of_targets(loss: LossCall, marked: bool) -> tuple[str, ...]:
     rows = operand_code(target)
     if "weight" not in code:
         return (f"({rows} != {code['ignore_index']}).sum()",)
-    if names == ["weight"] and _is_tensor(_held(loss, "weight")):
-        return (f"{code['weight']}[{rows}].sum()",)
-    # It may be None at run time, and what is ignored need not be one of the classes.
+    # Targets may be probabilities; weights may be None at run time, and what is ignored no class.
     ignored = f", ignore_index={code['ignore_index']}" if "ignore_index" in code else ""
     return (f"{HELPER}.target_weight({rows}, {code['weight']}{ignored})",)
 
@@ -135,11 +133,6 @@ def number_of_rows(rows: cst.BaseExpression) -> str:
 def _number_of_rows(loss: LossCall) -> tuple[str, ...]:
     rows = loss.argument("target")
     return (number_of_rows(rows),) if rows is not None else ()
-
-
-def _is_tensor(weight: Value) -> bool:
-    """Whether a loss's weights are surely given."""
-    return bool(weight) and not any(isinstance(a, Const) for a in weight.atoms)
 
 
 def _given(loss: LossCall, name: str) -> bool:

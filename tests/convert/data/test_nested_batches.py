@@ -134,4 +134,4 @@ for batch in feed:
 def test_a_part_that_is_taken_out_by_its_name_is_not_gathered(tmp_path: Path, taken: str) -> None:
     lines = added(tmp_path, HEAD + NAMED.replace("TAKEN", taken))
     assert not any("gather" in line for line in lines)
-    assert "weight=criterion.weight[kinds].sum()" in "".join(lines)
+    assert "weight=dd.target_weight(kinds, criterion.weight)" in "".join(lines)

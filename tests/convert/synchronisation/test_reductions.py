@@ -495,7 +495,7 @@ def test_a_loss_divided_by_an_unpacked_batch_size(tmp_path: Path) -> None:
 
 
 WEIGHED = {
-    "weights": ("weight=torch.ones(3)", "measure.weight[b].sum()"),
+    "weights": ("weight=torch.ones(3)", "dd.target_weight(b, measure.weight)"),
     "weights that may be missing": (
         "weight=shares",
         "dd.target_weight(b, measure.weight)",
