@@ -127,7 +127,8 @@ def _replicated(atom: Atom, by: cst.BaseExpression | None) -> Atom:
         gathered = replace(replicated, form=Layout.GATHERED, names=names)
         gathered = replace(gathered, opaque=atom.opaque)  # perhaps several tensors, as they were
         return replace(gathered, ndim=atom.ndim, one_each=atom.one_each)
-    if atom.placement is Placement.COUNT:
+    elements = atom.placement is Placement.SUM and atom.form is NumberKind.MULTIPLE
+    if elements or atom.placement is Placement.COUNT:
         return replace(replicated, form=NumberKind.TOTAL)
     known = frozenset() if by is None else frozenset({by})
     return replace(replicated, definition_sites=known, ndim=atom.ndim, one_each=atom.one_each)

@@ -83,7 +83,8 @@ def rows_of_weights(run: RunState, node: cst.Subscript) -> Value | None:
         for index in indices_of(node)
         for atom in handmade_batches.replicated_tensors(run.seen(index))
     ]
-    return rows_by_index(run, node) or (value(*held) if held else None)
+    by_rows = _by_gathered(run, node) or rows_by_index(run, node)
+    return by_rows or (value(*held) if held else None)
 
 
 def rows_by_index(run: RunState, node: cst.Subscript) -> Value | None:

@@ -160,6 +160,8 @@ def _of_no_rows(taken: _Taken) -> Value | None:
     _count_its_sizes(run, node, atom)
     single = _is_one_position(run, node)
     rows = atom.form is Layout.GATHERED and not atom.opaque
+    if rows and _may_take_all(run, node):
+        return value(replace(atom, flat=True, opaque=True, ndim=0))
     if rows and atom.dim == 0 and (single or _is_fixed(run, node)):
         return value(atom.placed(Placement.REPLICATE))
     single &= atom.placement.partial
@@ -235,6 +237,13 @@ def _is_fixed(run: RunState, node: cst.Subscript) -> bool:
     if not isinstance(first, cst.Index) or not run.frames_forward():
         return False
     return across_samples.is_fixed(per_sample_lists.as_index(run.seen(first.value)))
+
+
+def _may_take_all(run: RunState, node: cst.Subscript) -> bool:
+    """Whether an index is a tuple under a name whose first part may be a slice."""
+    first = node.slice[0].slice
+    index = run.seen(first.value) if isinstance(first, cst.Index) else UNKNOWN
+    return any(one.items and one.items[0].constant() is ... for one in index.of(Tup))
 
 
 def _first_is_new(run: RunState, node: cst.Subscript) -> bool:

@@ -12,7 +12,13 @@ import libcst as cst
 
 from ddpify.understanding.facts import Facts, ReplicatedCall
 from ddpify.understanding.forms import Layout
-from ddpify.understanding.libraries import criteria, escaping_loaders, object_kinds, trial_runs
+from ddpify.understanding.libraries import (
+    container_layers,
+    criteria,
+    escaping_loaders,
+    object_kinds,
+    trial_runs,
+)
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms, value
@@ -96,7 +102,9 @@ def _note_work(run: RunState, node: cst.BaseExpression, model: Instance, *, shar
 def _is_without_work(run: RunState, model: Instance) -> bool:
     """Whether it is a loss, or has no weights."""
     loss = object_kinds.is_loss(model) or criteria.is_criterion(run, model)
-    return loss or object_kinds.has_no_weights(model)
+    layers = model.held() if container_layers.holds_layers(model) else ()
+    held = [one for one in layers if isinstance(one, Instance) and object_kinds.is_model(one)]
+    return loss or all(map(object_kinds.has_no_weights, held or [model]))
 
 
 def _is_local(atom: Atom) -> bool:

@@ -101,7 +101,7 @@ BATCH_FIRST_OF = {
 } | {
     "bmm": 3, "baddbmm": 3, "group_norm": 2, "instance_norm": 2, "local_response_norm": 2,
     "prelu": 2, "channel_shuffle": 3, "interpolate": 3, "upsample": 3, "grid_sample": 4,
-    "affine_grid": 3,
+    "affine_grid": 3, "unfold": 1,  # which a tensor's own method does, too
 }  # fmt: skip
 
 # What works on so many of the last dimensions: on each sample alone if the batch is before them.
