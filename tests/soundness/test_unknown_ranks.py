@@ -42,6 +42,9 @@ def test_rows_with_the_same_dimensions_stay_apart(trial: Trial) -> None:
 
 
 OF_TWO_SOURCES = [
+    "h = h + (h[:, :1] - inputs[:, 0]).mean() + (h.narrow(1, 0, 1) * inputs.select(1, 1)).mean()",
+    "a, b = h.split(1, dim=1)[0], h.topk(1, dim=1)[0]\nh = h + ((a + b) * inputs[:, 0]).mean()",
+    "i = labels[:, None]\nh = h + (h.gather(1, i) > inputs[:, 0]).to(h).mean()",
     "a, b = h.mean(1), inputs.mean(1)\nh = h + (a.view(-1, 1) - b).abs().mean()",
     "a, b = h.amax(-1), inputs[:, 0]\nh = h + (a[:, None] > b).to(h).mean()",
     "v = h.norm(dim=1, keepdim=True)\nh = h + torch.maximum(v * 2, inputs.norm(dim=1)).mean()",

@@ -42,6 +42,19 @@ def index_kind(run: RunState, part: cst.BaseSlice) -> tuple[str, Value]:
     return "index", join(index, *tuples)  # as np.where() gives positions
 
 
+def is_one_wide(run: RunState, part: cst.BaseSlice) -> bool:
+    """Whether a slice leaves a dimension of size one, as ``:1``, ``-1:`` or ``k : k + 1`` does."""
+    if not isinstance(part, cst.Slice) or part.step is not None:
+        return False
+    lower, upper = part.lower, part.upper
+    first = 0 if lower is None else run.seen(lower).constant()
+    last = 0 if upper is None else run.seen(upper).constant()
+    if isinstance(first, int) and isinstance(last, int):
+        return last - first == 1
+    above = upper.left if isinstance(upper, cst.BinaryOperation) else None
+    return above is not None and lower is not None and above.deep_equals(lower)
+
+
 def takes_one(run: RunState, part: cst.BaseSlice, index: Value) -> bool | None:
     """Whether an index is a number, which leaves no dimension; None where it may be a tensor."""
     counts = loop_indices.is_counter(run, part) or loop_indices.counts_each_row(run, part)

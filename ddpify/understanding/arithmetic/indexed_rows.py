@@ -20,6 +20,7 @@ from ddpify.understanding.arithmetic import (
 from ddpify.understanding.arithmetic.index_kinds import (
     dimensions_left,
     index_kind,
+    is_one_wide,
     leaves_one_each,
     left_open,
     takes_one,
@@ -92,6 +93,7 @@ def indexed(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     single = leaves_one_each(run, node, atom)
     added = any(index_kind(run, element.slice)[0] == "new" for element in node.slice[1:])
     column = added and (atom.column or columns.may_be_single(atom))
+    column |= atom.ndim in (0, 2) and len(node.slice) == 2 and is_one_wide(run, node.slice[1].slice)
     atom = replace(atom, ndim=left, one_each=single, relative=relative, column=column)
     return _of_unknown_place(run, node, atom) if unsure else _by_parts(run, node, atom, before)
 

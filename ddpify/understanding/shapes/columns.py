@@ -12,7 +12,10 @@ from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
-from ddpify.understanding.values import UNKNOWN, Atom, Data, Value, value
+from ddpify.understanding.values import UNKNOWN, Atom, Data, Tup, Value, value
+
+_OF_WIDTH_ONE = ("narrow", "split", "topk")  # told by their first or their third argument
+_BY_INDEX = ("gather", "take_along_dim")
 
 
 def noted(
@@ -24,21 +27,27 @@ def noted(
 
 
 def _with(atom: Atom, column: bool) -> Atom:
+    if isinstance(atom, Tup):
+        return Tup(tuple(value(*(_with(one, column) for one in item.atoms)) for item in atom.items))
     if not isinstance(atom, Data) or atom.column == column:
         return atom
     return replace(atom, column=column)
 
 
 def _is_column(name: str, source: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    given = [one.constant() for one in rest]
     if name in ("view", "reshape"):
-        sizes = [one.constant() for one in rest]
-        return len(sizes) > 1 and sizes[0] not in (0, 1) and set(sizes[1:]) == {1}
+        wide = {-1, 1} if may_be_single(source) else {1}
+        return len(given) > 1 and given[0] not in (0, 1) and set(given[1:]) <= wide
     if name in ("unsqueeze", "expand_dims"):
         return source.column or may_be_single(source)
+    if name in _OF_WIDTH_ONE:
+        return given[:1] == [1] or given[2:] == [1] or kwargs.get("k", UNKNOWN).constant() == 1
     kept = (kwargs.get("keepdim") or kwargs.get("keepdims") or UNKNOWN).constant() is True
     if kept and source.ndim in (0, 2):
         return True
-    return source.column and (dimensions.keeps(name) or rule_of(name) is Rule.ELEMENTWISE)
+    alike = dimensions.keeps(name) or rule_of(name) is Rule.ELEMENTWISE or name in _BY_INDEX
+    return source.column and alike
 
 
 def may_be_single(rows: Data) -> bool:
