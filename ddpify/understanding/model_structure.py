@@ -48,7 +48,8 @@ def may_have_batchnorm(model: Instance) -> bool:
 
 def is_batchnorm(layer: Instance) -> bool:
     """Whether a model is a BatchNorm layer itself."""
-    return isinstance(layer.type, str) and bool(_BATCHNORM.match(layer.type))
+    names = [layer.type] if isinstance(layer.type, str) else layer.type.library_bases()
+    return any(_BATCHNORM.match(name) for name in names)
 
 
 def _has_batchnorm(layer: Instance) -> bool:

@@ -25,6 +25,11 @@ IN_FORWARDS = [
     ("norm = nn.BatchNorm1d(4)", "h = h + norm(inputs)"),
     (f"{_NETWORK}fixed = [Fixed()]", "h = h + fixed[0](inputs)"),
     ("", "h = nn.BatchNorm1d(4)(h)"),
+    (
+        "class Twice(nn.BatchNorm1d):\n    def forward(self, x):\n"
+        "        return super().forward(x) * 2\nnorm = Twice(4)",
+        "h = norm(h)",
+    ),
     ("def normalised(x, norm=nn.BatchNorm1d(4)):\n    return norm(x)", "h = normalised(h)"),
 ]  # fmt: skip
 IN_COLLATE = [

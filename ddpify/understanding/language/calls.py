@@ -24,6 +24,7 @@ from ddpify.understanding.libraries import (
     container_methods,
     criteria,
     instances,
+    layers_apart,
     library,
     made_callables,
     methods,
@@ -34,6 +35,7 @@ from ddpify.understanding.libraries import (
     replicated_calls,
     vectorised,
 )
+from ddpify.understanding.model_structure import is_batchnorm
 from ddpify.understanding.shapes import relative_ranks
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
@@ -254,7 +256,7 @@ def _call_object(
     args: list[Value],
     kwargs: Keywords,
 ) -> Value:
-    if isinstance(target.type, Class):
+    if isinstance(target.type, Class) and not _normalises_apart(run, node, target):
         found = target.type.find("__call__")  # a model may have its own, past its forward
         if found is None and object_kinds.is_model(target):
             found = target.type.find("forward")
@@ -272,6 +274,13 @@ def _call_object(
     if opaque.is_unread_criterion(run, node, target, [*args, *kwargs.values()]):
         return opaque.judged(run, node, args, kwargs)
     return opaque.call_instance(run, node, target, args, kwargs)
+
+
+def _normalises_apart(run: RunState, node: cst.BaseExpression, target: Instance) -> bool:
+    """Whether a class of the project's is a BatchNorm, and its object is part of no model."""
+    if not is_batchnorm(target) or not isinstance(node, cst.Call):
+        return False
+    return layers_apart.normalises(run, node, target)
 
 
 def call_function(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.records import replace
+from ddpify.understanding import uses
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.batching import batch_layers
@@ -79,7 +80,11 @@ def through(
         return None
     mistaken = _mistakes(layer, rows[0]) or _works_on(layer, rows[0])
     kept = mistaken and layer.kind.startswith(_KEEPING)
-    kept = kept or layers_apart.normalises(run, node, layer)
+    if layers_apart.normalises(run, node, layer):
+        if rows[0] not in run.seen(node.args[0].value).atoms:  # as in map(layer, ..)
+            packed = replace(rows[0], definition_sites=frozenset(), form=Layout.PACKED)
+            run.demand(node, value(packed), uses.A_VIEW)
+        kept = True
     if _takes_all_indices(layer) or _goes_along(layer, rows[0]) or kept:
         return _split_again(run, node, node, rows[0])
     if mistaken:
