@@ -15,9 +15,12 @@ IN_FORWARD = [
     "h = globals()['F'].softmax(h, 0) + __import__('torch').cumsum(h, 0)",
     "f = F.__dict__['softmax']\nh = f(h, 0)",
     "f = torch.jit.trace(lambda v: v - v.mean(0), torch.randn(3, h.shape[1]))\nh = f(h)",
-    "h = torch.ops.aten.softmax.int(h, 0)",
+    "h = torch.ops.aten.softmax.int(h, 0) + type(h).softmax(h, 0)",
+    "h = h + eval('h - h.mean(0)')",
 ]
 IN_LOOP = [
+    "loss = loss + eval(compile('out.std()', 'text', 'eval'))\n"
+    "exec('print(round(float(out.std()), 6))')",
     "loss = loss + globals()['F'].softmax(out, 0).pow(2).mean()",
     "import sys\nloss = loss + sys.modules['torch'].softmax(out, 0).pow(2).mean()",
     "loss = loss + __import__('torch').softmax(out, 0).pow(2).mean()",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 
+_A_NAME = re.compile(r"[^\W\d]\w*")
 UNREAD_FUNCTION = "eval.function"  # that a text makes
 _MOST_TOGETHER = 5
 _OF_ONE = frozenset("float int bool round str".split())
@@ -545,12 +547,36 @@ def _getattr(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Valu
     return join(*found, *args[2:]) if found else UNKNOWN
 
 
+def _exec(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``exec(text)`` runs what ddpify cannot read."""
+    given = args[0].atoms if args and len(args) == 1 else ()
+    _of_text(run, node, [a.value for a in given if isinstance(a, Const)])
+    return REPLICATED
+
+
+def _compile(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``compile(text, ..)``, which is as good as its text."""
+    return args[0] if args else UNKNOWN
+
+
+def _of_text(run: RunState, node: cst.BaseExpression, texts: Sequence[object]) -> Value:
+    """What code in a text gives, which gets all samples of the rows that it names."""
+    names = {name for text in texts if isinstance(text, str) for name in _A_NAME.findall(text)}
+    held = [run.lookup(name) for name in sorted(names)]
+    for data in (data for one in held for data in local_data(one)):
+        run.demand(node, value(replace(data, form=Layout.PACKED)), uses.UNREADABLE_CODE)
+    whole = [a for one in held for a in one.of(Data) if a.form is Layout.GATHERED]
+    return across_samples.perhaps_rows("eval", value(*whole[:1]))
+
+
 def _eval(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``eval(name)``: the object of that name, as far as the name is known; else unread code."""
     given = args[0].atoms if args else ()
     texts = [a.value for a in given if isinstance(a, Const) and isinstance(a.value, str)]
     found = join(*(run.lookup(text) for text in texts if text.isidentifier()))
     written = bool(texts) and any("lambda" in text for text in texts)
+    if not found and not written:
+        return _of_text(run, node, texts)
     return found or (library_value(UNREAD_FUNCTION) if written else UNKNOWN)
 
 
@@ -563,7 +589,7 @@ def _import(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value
 def _type(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``type(x)``; a class that ``type(name, bases, body)`` makes is not known."""
     if len(args) < 3:
-        return REPLICATED
+        return UNKNOWN if any(one.data for one in args) else REPLICATED
     for place, one in enumerate(args):
         run.demand_held(_argument(node, place), one, "type()")
     return UNKNOWN
@@ -674,6 +700,7 @@ _BUILTINS: dict[str, Callable[..., Value]] = {
     "set": _set, "frozenset": _set,
     **dict.fromkeys(("setattr", "__setattr__"), lookup_by_name.set_attribute),
     "range": _range, "filter": _filter, "eval": _eval, "abs": _abs,
+    "exec": _exec, "compile": _compile,
     "__import__": _import,
     "type": _type,
     "globals": lookup_by_name.module_globals, "vars": lookup_by_name.variables,
