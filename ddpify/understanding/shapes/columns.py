@@ -12,9 +12,12 @@ from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
-from ddpify.understanding.values import UNKNOWN, Atom, Data, Tup, Value, value
+from ddpify.understanding.values import UNKNOWN, Atom, Data, Instance, Tup, Value, value
 
 _OF_WIDTH_ONE = ("narrow", "split", "topk")  # told by their first or their third argument
+_SUMMING = frozenset("sum mean amax amin prod logsumexp".split())
+_LINEAR = {"torch.nn.Linear": "1", "torch.nn.LazyLinear": "0", "torch.nn.Bilinear": "2"}
+_LIKE = ("view_as", "reshape_as", "expand_as")
 _BY_INDEX = ("gather", "take_along_dim")
 
 
@@ -36,6 +39,9 @@ def _with(atom: Atom, column: bool) -> Atom:
 
 def _is_column(name: str, source: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     given = [one.constant() for one in rest]
+    like = [one for held in rest[:1] for one in held.of(Data)]
+    if name in _LIKE or (name in ("view", "reshape") and len(given) == 1 and like):
+        return source.column or any(one.column for one in like)
     if name in ("view", "reshape"):
         wide = {-1, 1} if may_be_single(source) else {1}
         return len(given) > 1 and given[0] not in (0, 1) and set(given[1:]) <= wide
@@ -43,7 +49,8 @@ def _is_column(name: str, source: Data, rest: Sequence[Value], kwargs: Mapping[s
         return source.column or may_be_single(source)
     if name in _OF_WIDTH_ONE:
         return given[:1] == [1] or given[2:] == [1] or kwargs.get("k", UNKNOWN).constant() == 1
-    kept = (kwargs.get("keepdim") or kwargs.get("keepdims") or UNKNOWN).constant() is True
+    kept = name in _SUMMING and given[1:] == [True]
+    kept |= (kwargs.get("keepdim") or kwargs.get("keepdims") or UNKNOWN).constant() is True
     if kept and source.ndim in (0, 2):
         return True
     alike = dimensions.keeps(name) or rule_of(name) is Rule.ELEMENTWISE or name in _BY_INDEX
@@ -61,3 +68,12 @@ def may_meet_all(one: Data, other: Data) -> bool:
         left.column and left.dim == 0 and not right.column and may_be_single(right)
         for left, right in ((one, other), (other, one))
     )
+
+
+def of_layer(layer: Instance | None) -> bool:
+    """Whether a layer gives one number for each sample, as ``nn.Linear(8, 1)`` does."""
+    place = _LINEAR.get(layer.kind) if layer is not None else None
+    if layer is None or place is None:
+        return False
+    told = layer.arguments.get("out_features") or layer.arguments.get(place)
+    return told is not None and told.constant() == 1
