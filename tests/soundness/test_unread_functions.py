@@ -16,6 +16,9 @@ IN_FORWARD = [
     "f = F.__dict__['softmax']\nh = f(h, 0)",
     "f = torch.jit.trace(lambda v: v - v.mean(0), torch.randn(3, h.shape[1]))\nh = f(h)",
     "h = torch.ops.aten.softmax.int(h, 0) + type(h).softmax(h, 0)",
+    "class Lazy:\n    def __init__(self, name):\n        self.name = name\n"
+    "    def __call__(self, *given):\n        return getattr(F, self.name)(*given)\n"
+    "h = Lazy('soft' + 'max')(h, 0)",
     "h = h + eval('h - h.mean(0)')",
 ]
 IN_LOOP = [

@@ -52,5 +52,6 @@ def _comes_from(source: cst.BaseExpression, own: set[str]) -> bool:
     if not isinstance(source, cst.Call):
         return False
     if isinstance(source.func, cst.Name) and source.func.value in _HANDING_ON:
-        return any(_comes_from(one.value, own) for one in source.args)
+        given = source.args[:1] if source.func.value == "getattr" else source.args
+        return any(_comes_from(one.value, own) for one in given)
     return _comes_from(source.func, own)

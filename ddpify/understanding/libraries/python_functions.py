@@ -544,6 +544,8 @@ def _getattr(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Valu
         modules = [a for a in args[0].atoms if isinstance(a, Namespace)]
         found += [run.defined_in(node, module).elements for module in modules]
         found += lookup_by_name.attributes_of(node, args[0])
+        if QualifiedName("torch.nn.functional") in args[0].atoms:
+            found.append(library_value(UNREAD_FUNCTION))
     return join(*found, *args[2:]) if found else UNKNOWN
 
 
