@@ -37,7 +37,7 @@ from ddpify.understanding.libraries import (
 from ddpify.understanding.libraries.instances import library_object, new_optimizer
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import columns, dimensions
+from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import (
     CONTAINERS,
     REPLICATED,
@@ -391,12 +391,11 @@ def _call_instance(
     if isinstance(target.type, str) and target.type.startswith("torch.nn."):
         dim = _batch_dimension(args)
         ndim = dimensions.of_layer(target, args)
-        ending = container_layers.last_layer(target)
-        column = columns.of_layer(ending or target) and ndim in (0, 2)
-        made = join(value(*(_seen(a, dim, ndim, column=column) for a in result.atoms)))
+        made = join(value(*(_seen(a, dim, ndim) for a in result.atoms)))
         if target.kind == "torch.nn.MultiheadAttention":  # and its weights, with the batch first
             weights = (replace(a, dim=0) if isinstance(a, Data) else a for a in made.atoms)
             return value(Tup((made, value(*weights))))
+        ending = container_layers.last_layer(target)
         states = sequences.through_layer(ending, [made]) if ending is not None else None
         return states or made
     return result
@@ -463,11 +462,11 @@ def _batch_dimension(args: list[Value]) -> int:
     return next((d.dim for one in args for d in one.data if d.placement is Placement.SHARD), 0)
 
 
-def _seen(atom: Atom, dim: int, ndim: int, *, column: bool) -> Atom:
+def _seen(atom: Atom, dim: int, ndim: int) -> Atom:
     """What a layer of PyTorch's own makes of rows are rows, along the same dimension."""
     if not isinstance(atom, Data):
         return Number()
-    return replace(atom, opaque=False, dim=dim, ndim=ndim, column=column)
+    return replace(atom, opaque=False, dim=dim, ndim=ndim)
 
 
 def sink_method(

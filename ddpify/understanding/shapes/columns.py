@@ -12,11 +12,10 @@ from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
-from ddpify.understanding.values import UNKNOWN, Atom, Data, Instance, Tup, Value, value
+from ddpify.understanding.values import UNKNOWN, Atom, Data, Tup, Value, value
 
 _OF_WIDTH_ONE = ("narrow", "split", "topk")  # told by their first or their third argument
 _SUMMING = frozenset("sum mean amax amin prod logsumexp".split())
-_LINEAR = {"torch.nn.Linear": "1", "torch.nn.LazyLinear": "0", "torch.nn.Bilinear": "2"}
 _LIKE = ("view_as", "reshape_as", "expand_as")
 _BY_INDEX = ("gather", "take_along_dim")
 
@@ -68,12 +67,3 @@ def may_meet_all(one: Data, other: Data) -> bool:
         left.column and left.dim == 0 and not right.column and may_be_single(right)
         for left, right in ((one, other), (other, one))
     )
-
-
-def of_layer(layer: Instance | None) -> bool:
-    """Whether a layer gives one number for each sample, as ``nn.Linear(8, 1)`` does."""
-    place = _LINEAR.get(layer.kind) if layer is not None else None
-    if layer is None or place is None:
-        return False
-    told = layer.arguments.get("out_features") or layer.arguments.get(place)
-    return told is not None and told.constant() == 1
