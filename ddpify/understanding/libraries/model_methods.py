@@ -10,7 +10,7 @@ from ddpify.records import record
 from ddpify.understanding import uses
 from ddpify.understanding.answers import first_answer
 from ddpify.understanding.arguments import Keywords, argument_pairs
-from ddpify.understanding.batching import batch_layers, handmade_batches, model_inputs
+from ddpify.understanding.batching import batch_layers, model_inputs
 from ddpify.understanding.libraries import (
     container_layers,
     mode_switches,
@@ -25,12 +25,11 @@ from ddpify.understanding.libraries.instances import (
     library_model,
 )
 from ddpify.understanding.libraries.opaque import call_instance, opaque
-from ddpify.understanding.libraries.tensor_methods import of_plain
+from ddpify.understanding.libraries.tensor_methods import like_another
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
     Instance,
-    Number,
     Params,
     Tup,
     Value,
@@ -190,8 +189,7 @@ def of_parameters(  # type: ignore[no-untyped-def]
 ) -> Value:
     """A method of a model's parameters, or of one of them."""
     if name == "new" or name.startswith("new_"):  # a tensor of their kind, not one of them
-        made = handmade_batches.made(run, name)
-        return made or of_plain(run, node, Number(), name, args, kwargs)
+        return like_another(run, node, name, args, kwargs)
     _note_hook(run, node, name)
     if name == "requires_grad_":
         set_there = node.func if isinstance(node, cst.Call) else node

@@ -27,6 +27,7 @@ from ddpify.understanding.values import (
     UNKNOWN,
     Const,
     Data,
+    Number,
     ReplicatedTensor,
     Tup,
     Value,
@@ -56,7 +57,7 @@ def of_batch(  # type: ignore[no-untyped-def]
         side_effects.moved(run, node, args, kwargs)
         return value(atom)
     if name.startswith("new_"):
-        return handmade_batches.made(run, name) or REPLICATED
+        return like_another(run, node, name, args, kwargs)
     random_numbers.method(run, node, atom, name)
     pairs = [(receiver_of(node), value(atom)), *argument_pairs(node, args, {})]
     copied = repeated(run, name, args)
@@ -91,6 +92,15 @@ def backward(
     for data in loss.of(Data):
         run.facts.trained |= {loader.site for loader in data.loaders}
     return REPLICATED
+
+
+def like_another(  # type: ignore[no-untyped-def]
+    run: RunState, node: cst.BaseExpression, name: str, args, kwargs
+) -> Value:
+    """A new tensor of the kind of another: of a rank's rows, if its sizes are; perhaps a batch."""
+    sized = any(tensor_sizes.counts(one) for one in args)
+    made = None if sized else handmade_batches.made(run, name)
+    return made or of_plain(run, node, Number(), name, args, kwargs)
 
 
 def of_plain(  # type: ignore[no-untyped-def]
