@@ -237,6 +237,8 @@ def _orders(plan: Plan, edits: Edits) -> None:
         dim = _one_dimension(plan, regrouped.site, regrouped.dims)
         extra = (", stacked=True" if regrouped.stacked else "") + (f", dim={dim}" if dim else "")
         for rows in (regrouped.rows, *regrouped.others):
+            if any(data.ragged for data in plan.facts.values.get(rows, UNKNOWN).data):
+                plan.refuse(_of_any_number(Site(rows, regrouped.site.module)))
             edits.wrap(rows, f"{alias}.gather", extra)
         extra += ', backward="global"' if regrouped.own_backward else ""
         if node in plan.reductions and plan.reductions[node].how == "gather":
@@ -248,6 +250,15 @@ def _orders(plan: Plan, edits: Edits) -> None:
             regrouped.site,
             f"{brief(node)}: this rank's rows of a result that is computed from all rows",
         )
+
+
+def _of_any_number(site: Site) -> Refusal:
+    """What a sample has any number of is no row of it: a result of those of all has no own rows."""
+    message = (
+        "a sample has any number of these, and with those of all samples it is not known which of"
+        " the result a rank's samples have"
+    )
+    return Refusal(site.module, site.node, message, "compute it of each sample by itself, by rows")
 
 
 def _taken_twice(site: Site) -> Refusal:
