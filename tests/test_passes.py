@@ -349,6 +349,37 @@ IN_ITSELF = [
     TUPLE_OF_A_RECURSION,
 ]
 
+SET_IN_ITS_CONSTRUCTOR = """
+def widen(net):
+    net.width = 5
+class Net(torch.nn.Module):
+    def set(self):
+        self.width = 6
+    def __init__(self, deep):
+        super().__init__()
+        self.width = 3
+        HERE
+        print(self.width)  # read
+        if deep:
+            self.body = torch.hub.load("some/models", "first")
+            self.body = self.body.encoder
+        else:
+            self.body = torch.hub.load("some/models", "second")
+        self.width = 4
+Net(args.deep)
+"""
+# Lines of a constructor that may set the attribute again, and what it may be then at least.
+OTHERWISE_SET = {
+    "self.width = 5": {5},
+    "if deep: self.width = 5": {3, 5},
+    "if deep: setattr(self, 'width', 5)": {3, 5},
+    "setattr(self, 'w' + args.name, 5)": {3, 4},
+    "for _ in range(deep): self.width = 5": {3, 5},
+    "widen(self)": {3, 5},
+    "widen(net=self)": {3, 5},
+    "self.set()": {3, 6},
+}
+
 
 class Counted(Interpreter):
     """A run that counts its passes."""
@@ -365,6 +396,16 @@ def counted(text: str) -> Counted:
     run = Counted(Project(source_from_bytes((HEAD + text).encode(), "train.py")))
     run.run()
     return run
+
+
+def held_where_read(line: str) -> set[object]:
+    """What the attribute may be that a constructor reads behind such a line."""
+    text = SET_IN_ITS_CONSTRUCTOR.replace("HERE", line)
+    run, lines = counted(text), (HEAD + text).split("\n")
+    at = next(number for number, one in enumerate(lines, 1) if one.endswith("# read"))
+    entry = run.project.entry
+    read = next(one for one in entry.structure.all(cst.Call) if entry.line(one) == at)
+    return {one.value for one in run.facts.values[read.args[0].value].of(Const)}
 
 
 @pytest.mark.parametrize("text", LATE)
@@ -393,6 +434,19 @@ def test_one_pass_does_where_nothing_comes_late() -> None:
 @pytest.mark.parametrize("text", [*TOTALS, *MODULES, *COLLECTIONS])
 def test_one_pass_does_for_totals_modules_and_collections(text: str) -> None:
     assert counted(text).passes == 1
+
+
+def test_one_pass_does_where_a_constructor_reads_what_it_has_set() -> None:
+    assert counted(SET_IN_ITS_CONSTRUCTOR.replace("HERE", "pass")).passes == 1
+
+
+def test_a_constructor_reads_what_it_has_set() -> None:
+    assert held_where_read("pass") == {3}
+
+
+@pytest.mark.parametrize("line", OTHERWISE_SET)
+def test_a_constructor_reads_what_may_have_been_set_since(line: str) -> None:
+    assert held_where_read(line) >= OTHERWISE_SET[line]
 
 
 @pytest.mark.parametrize("text", NO_MERE_TOTALS)

@@ -23,7 +23,7 @@ from ddpify.understanding.language import (
     accumulated_rows,
     attributes,
     elements,
-    forward_attributes,
+    set_attributes,
     totals,
 )
 from ddpify.understanding.libraries import loaded_files, own_methods
@@ -340,7 +340,7 @@ def _assign_attribute(run: RunState, target: cst.Attribute, new: Value) -> None:
             run.facts.event(atom.owner, "change", run.site(target))
         elif atom == QualifiedName("sys") and target.attr.value in ("stdout", "stderr"):
             _prints_into(run, target, new)
-    forward_attributes.note(run, target, owner, new)
+    set_attributes.note(run, target, owner, new)
 
 
 def _is_of_the_project(owner: Value) -> bool:

@@ -12,7 +12,7 @@ from ddpify.understanding import mapping_classes
 from ddpify.understanding.arguments import local_data
 from ddpify.understanding.arithmetic import gradients, tensor_parts, tensors
 from ddpify.understanding.batching import batch_rows, carried_values, earlier_samples
-from ddpify.understanding.language import forward_attributes, imports
+from ddpify.understanding.language import imports, set_attributes
 from ddpify.understanding.libraries import instances, object_kinds, own_methods
 from ddpify.understanding.operators.results import FIELDS
 from ddpify.understanding.placement import Placement
@@ -62,7 +62,7 @@ def evaluate(run: RunState, node: cst.Attribute) -> Value:
     name = node.attr.value
     for atom in owner.atoms if name == "grad" else ():
         gradients.read(run, node, atom)
-    own = forward_attributes.found(run, node, owner)
+    own = set_attributes.found(run, node, owner)
     if own is not None:
         return own
     return join(*[attribute_of(run, node, atom, name) for atom in _having(owner, name)])

@@ -19,7 +19,7 @@ from ddpify.understanding.batching import (
 from ddpify.understanding.facts import Site
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.frames import Frame
-from ddpify.understanding.language import attributes, forward_attributes, overloads, star_args
+from ddpify.understanding.language import attributes, overloads, set_attributes, star_args
 from ddpify.understanding.libraries import (
     container_methods,
     criteria,
@@ -297,7 +297,7 @@ def call_function(
     if not run.follow and site is not None:
         return UNKNOWN
     run.called.add(function.node)
-    forward_attributes.forget(run, receiver)
+    set_attributes.forget(run, receiver, (*args, *kwargs.values()))
     if site is not None and run.facts.called_from(function.node, site):
         run.modes.searches.clear()
     args, kwargs = [*function.given, *args], {**function.given_by_name, **kwargs}

@@ -20,8 +20,8 @@ from ddpify.understanding.language import (
     assignments,
     branches,
     elements,
-    forward_attributes,
     longer_tuples,
+    set_attributes,
     totals,
 )
 from ddpify.understanding.libraries import instances, random_numbers
@@ -129,7 +129,7 @@ def while_(run: RunState, node: cst.While) -> bool:
 def _loop(run: RunState, node, body, orelse, bind) -> bool:  # type: ignore[no-untyped-def]
     scope = run.frame.scope
     key = (node, tuple((frame.call, frame.receiver) for frame in run.frames))
-    forward_attributes.drop(scope.names)  # which a round may set for the next one
+    set_attributes.drop(scope.names)  # which a round may set for the next one
     before, against = dict(scope.names), run.frame.against_default
     for name, late in run.loop_ends.get(key, {}).items():
         scope.names[name] = join(scope.names.get(name, UNKNOWN), late)
@@ -151,7 +151,7 @@ def _loop(run: RunState, node, body, orelse, bind) -> bool:  # type: ignore[no-u
         run.reads_change |= loop.asked
     endless = isinstance(node, cst.While) and isinstance(node.test, cst.Name)
     branches.join_ends(run, [_without_rounds(before, loop.own), *loop.left])
-    forward_attributes.drop(scope.names)
+    set_attributes.drop(scope.names)
     ends = longer_tuples.foreseen(started, scope.names)
     known = run.loop_ends.get(key)
     if known is not None and run.settling:
@@ -161,7 +161,7 @@ def _loop(run: RunState, node, body, orelse, bind) -> bool:  # type: ignore[no-u
         run.reads_change |= _starts_otherwise(scope, loop, before, started, ends)
     done = orelse is None or run.block(orelse.body)
     reached = branches.join_ends(run, [*([dict(scope.names)] if done else []), *loop.broken])
-    forward_attributes.drop(scope.names)
+    set_attributes.drop(scope.names)
     return reached or endless
 
 

@@ -68,6 +68,16 @@ class Objects(State):
         self.written.add((target, name))
         self.changes(target, name)
         self.reads_change |= target.put(name, new)
+        if isinstance(target.type, Class):
+            self._forget_set(target, name)
+
+    def _forget_set(self, target: Instance, name: str) -> None:
+        """Let its methods that are in progress read an attribute of an object anew."""
+        for frame in self.frames:
+            names = frame.scope.names if frame.receiver is target else ()
+            for key in [one for one in names if "." in one]:
+                if name.endswith("*") or key.endswith(f".{name}"):
+                    del frame.scope.names[key]
 
     def changes(self, owner: Instance, name: str = "") -> None:
         """The round of a sample may change an attribute of an object, or what a container holds."""
