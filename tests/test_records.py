@@ -27,6 +27,22 @@ class Other:
     line: int = 1
 
 
+@record
+class Hashed:
+    """A hash that leaves out one of the fields that count."""
+
+    path: str
+    line: int = 1
+    seen: bool = field(default=False, hash=False)
+
+
+def test_a_field_that_is_left_out_of_the_hash_counts_where_they_are_equal() -> None:
+    first, other = Hashed("a"), Hashed("a", seen=True)
+    assert hash(first) == hash(other) != hash(Hashed("a", 2))
+    assert first != other
+    assert len({first, other, Hashed("a")}) == 2
+
+
 def test_records_are_equal_where_all_that_counts_is() -> None:
     assert Place("a", 2, "seen") == Place("a", 2) != Place("a", 3)
     other: object = Other("a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -39,28 +40,30 @@ class Data(Atom):
     ``column``: perhaps one number for each sample, with dimensions of size one behind the rows.
     """
 
+    # What few tensors of one kind differ in is no part of the hash, which is asked for often.
     placement: Placement
     loaders: frozenset[Instance] = frozenset()
     definition_sites: frozenset[cst.BaseExpression] = frozenset()
     names: frozenset[cst.BaseExpression] = frozenset()
     dim: int = 0
     ndim: int = 0
-    opaque: bool = False
+    opaque: bool = field(default=False, hash=False)
     form: Form = Layout.TENSOR
-    counted: tuple[str, ...] = ()  # how to compute the denominator of a WEIGHTED mean, as code
-    one_each: bool = False
-    found_in: frozenset[cst.BaseExpression] = frozenset()
-    flat: bool = False
-    boolean: bool = False
-    taken_by: frozenset[str] = frozenset()
+    # How to compute the denominator of a WEIGHTED mean, as code.
+    counted: tuple[str, ...] = field(default=(), hash=False)
+    one_each: bool = field(default=False, hash=False)
+    found_in: frozenset[cst.BaseExpression] = field(default=frozenset(), hash=False)
+    flat: bool = field(default=False, hash=False)
+    boolean: bool = field(default=False, hash=False)
+    taken_by: frozenset[str] = field(default=frozenset(), hash=False)
     views: frozenset[cst.BaseExpression] = frozenset()
-    past: bool = False
-    several: bool = False
-    parted: bool = False
-    segments: tuple[frozenset[Instance], ...] = ()
-    listed: bool = False
-    relative: tuple[cst.CSTNode, int] | None = None
-    column: bool = False
+    past: bool = field(default=False, hash=False)
+    several: bool = field(default=False, hash=False)
+    parted: bool = field(default=False, hash=False)
+    segments: tuple[frozenset[Instance], ...] = field(default=(), hash=False)
+    listed: bool = field(default=False, hash=False)
+    relative: tuple[cst.CSTNode, int] | None = field(default=None, hash=False)
+    column: bool = field(default=False, hash=False)
 
     @property
     def ragged(self) -> bool:
