@@ -77,7 +77,18 @@ def switch_batches(plan: Plan) -> bool:
 
 def _is_unequal(plan: Plan, use: LateUse) -> bool:
     pairs = {frozenset((a.place, b.place)) for a in use.loaders for b in use.current_loaders}
-    return bool(pairs & plan.choices.unequal)
+    return bool(pairs & plan.choices.unequal) or _is_left_over(plan, use)
+
+
+def _is_left_over(plan: Plan, use: LateUse) -> bool:
+    """Whether this is the last batch of a loop that has ended: no step takes others beside it."""
+    together = {one.place for pair in plan.facts.batches.used_together for one in pair}
+    met = use.loaders | use.current_loaders
+    alone = all(one.role == "loader" and one.place not in together for one in met)
+    # By its rows it could not be told from a batch that every rank has whole.
+    named = any(loader_name(plan, site, use.loaders) for site in (use.site, *use.calls))
+    split = named and not plan.choices.replicated
+    return alone and split and _may_differ(use.loaders, use.current_loaders)
 
 
 def _switch_to(plan: Plan, use: LateUse) -> None:

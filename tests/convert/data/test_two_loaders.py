@@ -241,15 +241,15 @@ def test_a_function_for_the_steps_batch_and_one_beside_it(tmp_path: Path) -> Non
 
 
 def test_a_batch_that_is_used_after_another_one_came(tmp_path: Path) -> None:
-    """Both are trained on, one after the other: the first is used too late."""
+    """Both are trained on, one after the other: the first one's last goes by its own size."""
     two = "    rule.zero_grad()\n    brain(c).mean().backward()\n    rule.step()\n"
     inner = f"    for c, d in right:\n    {two.replace(chr(10) + '    ', chr(10) + ' ' * 8)}"
     fine = f"for a, b in left:\n{STEP_BODY}{inner}    print(brain(a).mean().item())\n"
     assert added(tmp_path, script("batch_size=6", "batch_size=4", fine))
     late = f"for c, d in right:\n{two}for a, b in left:\n{STEP_BODY}"
     late += "    print(brain(c).mean().item())\n"
-    with pytest.raises(Refusal, match="which may have another number of samples"):
-        convert_text(tmp_path, script("batch_size=6", "batch_size=4", late))
+    lines = added(tmp_path, script("batch_size=6", "batch_size=4", late))
+    assert lines[-2:] == ["dd.use_batch_of(right)", "print(dd.mean(brain(c).mean()).item())"]
 
 
 SAMPLER = """\
