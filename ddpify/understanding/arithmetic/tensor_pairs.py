@@ -146,17 +146,31 @@ def _is_turned_matrix(factor: cst.BaseExpression) -> bool:
 def _repeated(run: RunState, left: Operand, right: Operand) -> Value | None:
     """``[first] * len(batch)``: an element for each of this rank's rows; else None."""
     for (shown, listed), (_, times) in permutations((left, right)):
-        lists = [a for a in listed.atoms if isinstance(a, Instance) and a.type == "list"]
+        lists = [a for a in listed.atoms if _is_a_list(a)]
         plain = bool(lists) and len(lists) == len(listed.atoms)
         counts = [d for d in times.data if d.placement is Placement.COUNT]
-        held = list(local_data(listed)) if plain and counts else []
-        if plain and counts and all(d.placement in _NUMBERS_OF_ROWS for d in held):
-            count_held(run, shown, held)
+        if plain and counts:
+            _reduce_items(run, shown, listed)
             run.facts.sizes.shape_uses.update(
                 definition_site for data in counts for definition_site in data.definition_sites
             )
             return value(tensor_sizes.rows_as_many(counts[0]))
     return None
+
+
+def _is_a_list(atom: Atom) -> bool:
+    return isinstance(atom, Tup) or (isinstance(atom, Instance) and atom.type == "list")
+
+
+def _reduce_items(run: RunState, shown: cst.BaseExpression, listed: Value) -> None:
+    """Ask for what stands in a list that is repeated for each row: it is the same for all."""
+    count_held(run, shown, list(local_data(listed)))
+    for item in displayed(shown) or [shown]:
+        held = [a for a in deep_atoms(run.seen(item)) if isinstance(a, Data)]
+        parts = [d for d in held if d.placement.local and d.placement not in _NUMBERS_OF_ROWS]
+        whole = [d for d in parts if not d.placement.partial]
+        run.demand(item, value(*(d for d in parts if d.placement.partial)), uses.ARITHMETIC)
+        run.demand(item, value(*whole), uses.A_STATISTIC)
 
 
 def _longer(run: RunState, left: Operand, right: Operand) -> Value | None:

@@ -1,0 +1,32 @@
+"""A statistic of all samples that stands in a list as often as there are samples."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.soundness.judging import Outcome
+from benchmarks.soundness.trying import Trial
+from tests.soundness.known_forms import script
+
+LISTS = [
+    "torch.cat([MEAN] * X.size(0), dim=0)",
+    "torch.cat(len(X) * [MEAN])",
+    "torch.cat((MEAN,) * len(X))",
+    "torch.stack([MEAN[0]] * len(X))",
+]
+MEANS = ["(X ** 2).mean(0, keepdim=True)", "(X ** 2).sum(dim=0, keepdim=True)"]
+
+
+@pytest.mark.parametrize("mean", MEANS)
+@pytest.mark.parametrize("lines", LISTS)
+def test_in_a_forward(trial: Trial, lines: str, mean: str) -> None:
+    h = f"b = {mean}\nh = h + {lines}".replace("MEAN", "b").replace("X", "h")
+    verdict = trial.verdict(script("forward", h))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+@pytest.mark.parametrize("lines", LISTS)
+def test_in_a_loop(trial: Trial, lines: str) -> None:
+    text = f"b = {MEANS[0]}\nloss = loss + (out - {lines}).pow(2).mean()"
+    verdict = trial.verdict(script("loop", text.replace("MEAN", "b").replace("X", "out")))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
