@@ -172,3 +172,26 @@ for x, y in DataLoader(dataset):
         "args = parser.parse_args()", "args = parser.parse_args()\nargs.dist = False"
     )
     assert not lint_text(switched, select=("DDP205",))
+
+
+@pytest.mark.parametrize(("again", "found"), [("again = 'last.pt'", True), ("pass", False)])
+def test_another_file_of_the_same_name_in_the_other_branch(
+    again: str, found: bool, lint_text: Lint
+) -> None:
+    text = (
+        SETUPS["distributed"]
+        + f"""
+def resume(again):
+    if os.path.exists(again):
+        state = torch.load(again)
+    else:
+        {again}
+        state = torch.load(again, map_location="cpu")
+    net.load_state_dict(state["model"])
+
+resume(path)
+for x, y in loader:
+    criterion(model(x), y).backward()
+"""
+    )
+    assert bool(lint_text(text, select=("DDP205",))) is found

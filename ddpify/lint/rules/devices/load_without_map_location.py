@@ -193,10 +193,18 @@ def _is_the_other_case(script: Script, call: cst.Call) -> bool:
                 if not isinstance(node, cst.Call) or "torch.load" not in script.names(node.func):
                     continue
                 given = argument(node, "f", 0)
-                same = file and given and code_of(file.value) == code_of(given.value)
-                if asks or same:  # else another file is loaded there, and this one as it is here
+                if asks or (
+                    file and given and _is_same(guard.statement, file, given)
+                ):  # else another file is loaded there, and this one as it is here
                     return argument(node, "map_location", 1) is not None
     return False
+
+
+def _is_same(statement: cst.If, file: cst.Arg, other: cst.Arg) -> bool:
+    """Whether both branches of a condition load one file: none sets the name that it goes by."""
+    name = code_of(file.value)
+    targets = (one for one in walk(statement) if isinstance(one, cst.AssignTarget))
+    return code_of(other.value) == name and all(code_of(one.target) != name for one in targets)
 
 
 def _names_gpu(node: cst.SimpleString) -> bool:
