@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 
 # What gives an item for each that it gets, in any order.
 _PASSING = frozenset("enumerate iter list map reversed sorted tuple zip".split())
-# Functions besides those of ``statistics`` that make one number of many.
-_TOTALS = frozenset({"math.fsum", "math.prod"})
+_NUMBERS = frozenset("math.dist math.fsum math.prod math.sumprod".split())
+
+
+def makes_a_number(name: str) -> bool:
+    """Whether a function of Python's library makes one number of many."""
+    return name in _NUMBERS or name.startswith("statistics.")
 
 
 def note_list(run: RunState, made: Instance, through: cst.BaseExpression) -> None:
@@ -59,7 +63,7 @@ def by_function(
     Of all samples, ``functools.reduce`` may make anything; the others make a number.
     """
     place = int(name == "functools.reduce")
-    known = place or name in _TOTALS or name.startswith("statistics.")
+    known = place or makes_a_number(name)
     if not run.collating or not known or len(args) <= place or not isinstance(node, cst.Call):
         return None
     return total(run, node, node.args[place].value, args[place], known=not place)

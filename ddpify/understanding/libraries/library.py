@@ -90,7 +90,7 @@ def _call(
         return handler(run, node, args, kwargs)
     if name in own_methods.WRAPPING:
         return library_object(run, node, name, args, kwargs)
-    if name.startswith(("builtins.", "statistics.")) or name in _OF_NUMBERS:
+    if name.startswith("builtins.") or sample_totals.makes_a_number(name):
         return python_functions.builtin(run, node, short, args, kwargs)
     if losses.is_function(name):
         return losses.call(run, LossCall(node, short, args, kwargs))
@@ -176,7 +176,6 @@ def _parameter(
 
 _PARAMETERS = ("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer")
 _OF_PARAMETERS = ("torch.nn.ParameterList", "torch.nn.ParameterDict")
-_OF_NUMBERS = ("math.fsum", "math.prod", "math.dist", "math.sumprod")
 _PROFILERS = ("torch.profiler.profile", "torch.autograd.profiler.profile")
 
 
