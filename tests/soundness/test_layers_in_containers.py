@@ -39,6 +39,13 @@ DERIVED = [
     "class Scale(nn.Softmax):\n    def __init__(self):\n        super().__init__(dim=0)\n"
     "h = h + Row(nn.Softmax(0))(h) + Scale()(h)",
 ]
+OF_THE_LOOP = [
+    "class Row(nn.Sequential):\n    def forward(self, x):\n        for layer in self:\n"
+    "            x = layer(x)\n        return x\n"
+    "loss = loss + Row(nn.Softmax(0))(out).pow(2).mean()",
+    "z = F.layer_norm(out, out.shape) + F.rms_norm(out, out.size())\n"
+    "z = z + F.layer_norm(out, out.shape[1:])\nloss = loss + (z - targets).pow(2).mean()",
+]
 PARAMETERS = [
     "first, second = nn.Parameter(h.detach().mean(0)), nn.Parameter(h.detach()[0])\n"
     "h = h - first * second / nn.Parameter(data=h.detach().abs().max())",
@@ -63,4 +70,10 @@ def test_layers_that_treat_each_sample_alone_get_their_own(trial: Trial, tmp_pat
     (tmp_path / "script.py").write_text(text, encoding="utf-8")
     assert b"dd.gather(" not in convert_file(tmp_path / "script.py", Options()).data
     verdict = trial.verdict(text)
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+@pytest.mark.parametrize("lines", OF_THE_LOOP)
+def test_layers_that_the_loop_calls(trial: Trial, lines: str) -> None:
+    verdict = trial.verdict(script("loop", lines))
     assert verdict.outcome is Outcome.SAME, verdict.detail

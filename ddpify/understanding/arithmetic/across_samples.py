@@ -30,7 +30,7 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
 )
 from ddpify.understanding.batching import collating, current_batch
 from ddpify.understanding.facts import Regrouped
-from ddpify.understanding.forms import Layout
+from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.operators import results
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import BATCH_FIRST_OF, LAST_OF, LAST_TOLD, MIXING, rule_of
@@ -233,6 +233,8 @@ def _is_among_last(
     """Whether the rows lie along one of the last dimensions, on which a function works."""
     last = LAST_OF.get(name, 0)
     if name in LAST_TOLD and rest:
+        if any(d.form is NumberKind.SHAPE and d.dim == 0 for d in rest[0].data):
+            return True  # F.layer_norm(x, x.shape): over all samples
         last = dimensions.length(rest[0]) // LAST_TOLD[name]
     plain = data.form in (Layout.TENSOR, Layout.STATE) and not data.opaque
     if plain and not data.ndim and (name in LAST_OF or name in LAST_TOLD):

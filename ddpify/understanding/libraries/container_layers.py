@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.batching import batch_layers
+from ddpify.understanding.frames import Frame
 from ddpify.understanding.libraries.object_kinds import is_loss, is_model
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (
@@ -138,7 +139,7 @@ def own_of(run: RunState, node: cst.BaseExpression, model: Instance) -> Value:
 
     Each counts as the model, but in a forward that would call itself.
     """
-    if not (run.frame.in_forward and run.frame.receiver is model):
+    if run.frame.receiver is not model or not _is_forward(run.frame):
         return value(model)
     made = run.instance(node, run.module, "torch.nn.ModuleList")
     held = (a for one in _given(model) for a in deep_atoms(one) if isinstance(a, Instance))
@@ -146,6 +147,12 @@ def own_of(run: RunState, node: cst.BaseExpression, model: Instance) -> Value:
         if is_model(layer):
             run.give(made, str(number), value(layer))
     return value(made)
+
+
+def _is_forward(frame: Frame) -> bool:
+    """Whether a forward is in progress, perhaps of a layer that the loop calls by itself."""
+    named = isinstance(frame.runs, cst.FunctionDef) and frame.runs.name.value == "forward"
+    return frame.in_forward or named
 
 
 def is_of_several(model: Instance) -> bool:
