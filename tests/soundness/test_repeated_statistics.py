@@ -30,3 +30,19 @@ def test_in_a_loop(trial: Trial, lines: str) -> None:
     text = f"b = {MEANS[0]}\nloss = loss + (out - {lines}).pow(2).mean()"
     verdict = trial.verdict(script("loop", text.replace("MEAN", "b").replace("X", "out")))
     assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+COPIES = [
+    "X.mean(0).repeat(len(X), 1)",
+    "X.std(0).expand(len(X), -1)",
+    "X.median(0).values.broadcast_to(len(X), 4)",
+    "X.amax(0).tile(len(X), 1)",
+    "X.std(0)[None].repeat_interleave(len(X), 0)",
+]
+
+
+@pytest.mark.parametrize("copied", COPIES)
+def test_the_sum_of_copies_is_over_all_samples(trial: Trial, copied: str) -> None:
+    lines = f'print(f"{{({copied}).sum():.6f}}")'.replace("X", "targets")
+    verdict = trial.verdict(script("loop", lines))
+    assert verdict.outcome is Outcome.SAME, verdict.detail

@@ -269,10 +269,11 @@ def _copied_for_each_row(call: _Call) -> Value | None:
         return _beside_all(run, node, atom)
     if not any(d.placement is Placement.COUNT for one in call.args for d in one.data):
         return None
-    if atom.placement.partial and name in COPYING:
+    replicated = atom.placement is Placement.REPLICATE and atom.form is Layout.TENSOR
+    if (atom.placement.partial or replicated) and name in COPYING:
         run.demand(call.receiver, value(atom), f"{name}() to the number of rows")
         return repeated(run, name, call.args)
-    if atom.form is Layout.GATHERED and name in (*COPYING, "repeat_interleave"):
+    if atom.form is Layout.GATHERED and name in COPYING:
         bounds.count_sizes(run, [shown for shown, _ in call.given(call.kwargs)])
         return value(atom)
     rows = atom.placement is Placement.SHARD and not run.collating

@@ -43,7 +43,7 @@ _STRING_METHODS = frozenset(
 )
 # What lays a tensor itself out anew, and the method that gives such a view of it.
 IN_PLACE = {f"{name}_": name for name in "t transpose swapaxes swapdims unsqueeze".split()}
-COPYING = ("expand", "repeat", "tile")
+COPYING = ("expand", "repeat", "tile", "broadcast_to", "repeat_interleave")
 NEW = frozenset("new_zeros new_ones new_empty new_full".split())
 
 
@@ -145,7 +145,10 @@ def of_plain(  # type: ignore[no-untyped-def]
 
 def repeated(run: RunState, name: str, args: list[Value]) -> Value | None:
     """``x.expand(len(batch), -1)`` of what all ranks hold: a copy for each of this rank's rows."""
-    for dim, one in enumerate(args if name in COPYING else ()):
+    sizes = args if name in COPYING else []
+    if name == "repeat_interleave":  # told how often, and along which dimension
+        sizes = args[:1] if not args[1:] or args[1].constant() == 0 else []
+    for dim, one in enumerate(sizes):
         for data in one.data:
             if data.placement is Placement.COUNT or tensor_sizes.is_own_number(data):
                 run.facts.sizes.shape_uses.update(data.definition_sites)
