@@ -23,7 +23,7 @@ def edit(plan: Plan, edits: Edits) -> None:
         unsplit = plan.replicated.get(loader.site)
         function = f"{plan.options.alias}.{'replicate' if unsplit else 'shard'}"
         changes = {} if unsplit else _changes(plan, loader)
-        layout, how = (None, None) if unsplit or changes else _put_together(plan, loader)
+        layout, how = (None, None) if unsplit else _put_together(plan, loader)
         extra = "".join(changes) + _padding(layout) + _beside_others(plan, loader)
         for site in _wrap(plan, edits, loader, function, extra):
             _say(edits, site, unsplit)

@@ -61,3 +61,16 @@ class DistributedBatches:
     def __len__(self) -> int:
         whole, rest = divmod(self.sampler.num_samples, self.each)
         return whole + (1 if rest and not self.drop_last else 0)
+
+
+class ListedBatches:
+    """The same batches for a loader that fetches whole ones: as lists."""
+
+    def __init__(self, batches: DistributedBatches) -> None:
+        self.batches = batches
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return (batch[:] for batch in self.batches)
+
+    def __len__(self) -> int:
+        return len(self.batches)

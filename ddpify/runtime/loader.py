@@ -14,7 +14,7 @@ from torch.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
 
 from ddpify.runtime.batch import Dimensions
 from ddpify.runtime.classes import subclass_of
-from ddpify.runtime.distributed_order import DistributedBatches
+from ddpify.runtime.distributed_order import DistributedBatches, ListedBatches
 from ddpify.runtime.indices import compact
 from ddpify.runtime.joined import JoinedBatches, report_batch
 from ddpify.runtime.parts import GlobalCollate, PartCollate, PartSampler
@@ -79,14 +79,19 @@ def shard(
     shared.__dict__.update(ddpify_joined=joined, ddpify_unsharded=loader)
     if batch == "per-rank":
         _join_batches(shared)
-    if collate != "local" and sampler == "exact" and shared.batch_sampler is not None:
+    order = None
+    if sampler == "distributed" and not isinstance(shared.dataset, IterableDataset):
+        order = DistributedBatches(loader, world_size(), batch) if world_size() > 1 else None
+    if collate != "local" and shared.batch_sampler is not None:
+        if order is not None:
+            shared.__dict__["batch_sampler"] = ListedBatches(order)
         _share_rows(shared, dim, every=collate == "unread")
     elif isinstance(shared.dataset, IterableDataset):
         _share_samples(shared)
     else:
         _share_indices(shared)
-        if sampler == "distributed" and world_size() > 1 and shared.ddpify_sampler is not None:
-            shared.ddpify_sampler.whole = DistributedBatches(loader, world_size(), batch)
+        if order is not None and shared.ddpify_sampler is not None:
+            shared.ddpify_sampler.whole = order
     return shared
 
 

@@ -346,6 +346,19 @@ def test_batches_of_each_rank_and_learning_rates(tmp_path: Path) -> None:
     assert any("linear rule" in text for text in texts)
 
 
+@pytest.mark.parametrize(
+    ("options", "change"),
+    [({"batch": "per-rank"}, 'batch="per-rank"'), ({"sampler": "distributed"}, "sampler=")],
+)
+def test_whole_batches_with_another_order_or_size(
+    tmp_path: Path, options: dict[str, str], change: str
+) -> None:
+    """What is computed of all samples is that of all ranks' then, too."""
+    text = collating("torch.stack(xs) - torch.stack(xs).mean(0), torch.stack(ys)")
+    _, new = changed_lines(convert_text(tmp_path, text, **options))
+    assert any(change in line and line.endswith(', collate="global")') for line in new)
+
+
 def collating(result: str) -> str:
     """The example, with a collate function that returns this."""
     collate = f"def put(rows):\n    xs, ys = zip(*rows)\n    return {result}\n\n\n"

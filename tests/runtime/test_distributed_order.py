@@ -40,6 +40,36 @@ def test_each_epoch_is_the_distributed_samplers(size: int) -> None:
     assert {result["steps"] for result in results} == {4}
 
 
+def _centered(samples: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Each sample, and what all of them have together."""
+    rows = torch.stack([row for (row,) in samples]).double()
+    return rows, rows.mean(0)
+
+
+def _together(batch: str) -> list[Any]:
+    samples = TensorDataset(torch.arange(23) ** 2)
+    loader = DataLoader(samples, batch_size=6, shuffle=True, collate_fn=_centered)
+    options = {"sampler": "distributed", "batch": batch, "collate": "global", "dim": (0, None)}
+    shared = dd.shard(loader, **options)  # type: ignore[arg-type]
+    return [(rows.tolist(), mean.item()) for rows, mean in shared]
+
+
+@pytest.mark.parametrize("batch", ["global", "per-rank"])
+@pytest.mark.parametrize("size", [2, 3])
+def test_batches_that_are_put_together_whole(size: int, batch: str) -> None:
+    """What the collate function makes of all samples is that of all ranks' samples."""
+    results = ranks.run(lambda: _together(batch), size)
+    sampler: list[DistributedSampler[Any]] = [
+        DistributedSampler(TensorDataset(torch.arange(23)), size, rank) for rank in range(size)
+    ]
+    for rank, result in enumerate(results):
+        seen = [row for rows, _ in result for row in rows]
+        assert seen == [float(i) ** 2 for i in sampler[rank]]
+    for step in zip(*results, strict=True):
+        together = torch.tensor([row for rows, _ in step for row in rows], dtype=torch.float64)
+        assert [mean for _, mean in step] == [together.mean().item()] * size
+
+
 def _weighted() -> str:
     samples = TensorDataset(torch.arange(3))
     loader = DataLoader(samples, sampler=WeightedRandomSampler([1.0, 1.0, 1.0], 3))
