@@ -106,6 +106,13 @@ MUTANTS = [
     Mutant("stalls are not seen", "launch/worker.py",
            "            if now > deadline or self._stalled(now):\n",
            "            if now > deadline:\n", (SCRIPT, "deadlock")),
+    Mutant("noise that ranks repeat is chance", "judge/noise.py",
+           "next(_repeated(own, ranks), None) or ", "", ("test_noise.py", "repeat")),
+    Mutant("shared draws may be a rank's own", "judge/noise.py",
+           " or next(_different(own, ranks), None)", "", ("test_noise.py", "samples_share")),
+    Mutant("all draws have equal rows where one has", "inside/place.py",
+           "at in self.equal_at if known else bool(self.equal_at)", "bool(self.equal_at)",
+           ("test_noise.py", "first_rows")),
     Mutant("all ranks list folders in one order", "inside/surroundings.py",
            '    replace(os, "listdir", shuffled_names)\n', "", ("test_surroundings.py", "folder")),
 ]  # fmt: skip

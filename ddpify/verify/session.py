@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 
 from ddpify.verify.compare import causes, data, failures, outputs, prints, replaying, series, steps
-from ddpify.verify.compare.records import Totals
+from ddpify.verify.compare.records import Place
 from ddpify.verify.compare.steps import StepFindings
-from ddpify.verify.judge import arithmetic, conclusion, output, ranks, runs
+from ddpify.verify.judge import arithmetic, conclusion, noise, output, ranks, runs
 from ddpify.verify.judge import data as data_judge
 from ddpify.verify.runs import Outcome, Runs
 from ddpify.verify.verdict import Comparison, Difference, Kind, Verdict, What, worst
@@ -33,6 +33,7 @@ class Session:
 
     def __init__(self, runs: Runs, echo: Callable[[str], None], *, detail: bool) -> None:
         self.runs, self.echo, self.detail = runs, echo, detail
+        self._equal: dict[tuple[Place, ...], Outcome] = {}
 
     def verdict(self, nproc: Sequence[int]) -> Verdict:
         """Run everything and judge it."""
@@ -60,25 +61,28 @@ class Session:
             own = self.runs.original(cuda=True)
         return own
 
-    @cached_property
-    def original_with_equal_rows(self) -> Outcome:
-        """The original with random tensors whose rows are all the same."""
-        self.echo("running the original again, with equal rows in random tensors")
-        return self.runs.original(cuda=self.original.run.job.cuda, equal_rows=True)
+    def original_with_equal_rows(self, places: tuple[Place, ...]) -> Outcome:
+        """The original with random tensors whose rows are all the same, at some places."""
+        if places not in self._equal:
+            self.echo("running the original again, with equal rows in random tensors")
+            cuda = self.original.run.job.cuda
+            self._equal[places] = self.runs.original(cuda=cuda, equal_at=places)
+        return self._equal[places]
 
     def _compare(self, nproc: int) -> Comparison:
         own, other = self.original, self.runs.torchrun(nproc)
-        if any(_draws_less(rank, own.totals[0]) for rank in other.totals):
+        places = noise.shared_out(own.totals[0], other.totals)
+        if places:
             # The ranks draw for their own samples: their rows are not those of one process.
-            own = self.original_with_equal_rows
-            other = self.runs.converted(nproc, cuda=other.run.job.cuda, equal_rows=True)
+            own = self.original_with_equal_rows(places)
+            other = self.runs.converted(nproc, cuda=other.run.job.cuda, equal_at=places)
         comparison = self._judge(nproc, own, other)
         lines = sorted({line for rank in other.totals for line in rank.listings})
         if comparison.kind in (Kind.EQUIVALENT, Kind.EXCEPT) or not lines:
             return comparison
         self.echo("again with folders listed in one order on all ranks")
         job = other.run.job
-        calm = self.runs.converted(nproc, cuda=job.cuda, equal_rows=job.equal_rows, listings=False)
+        calm = self.runs.converted(nproc, cuda=job.cuda, equal_at=job.equal_at, listings=False)
         again = self._judge(nproc, own, calm)
         if worst([again.kind, comparison.kind]) is again.kind:
             return comparison
@@ -92,11 +96,6 @@ class Session:
         return comparison
 
 
-def _draws_less(rank: Totals, own: Totals) -> bool:
-    """Whether a rank draws fewer rows than one process does at the same place."""
-    return any(mine < whole for mine, whole in zip(rank.drawn, own.drawn, strict=False))
-
-
 class _Comparing:
     """One comparison whose converted run ended well."""
 
@@ -106,7 +105,7 @@ class _Comparing:
         self.session, self.runs = session, session.runs
         self.own, self.other = own, other
         self.reference = own
-        self.same = {"cuda": own.run.job.cuda, "equal_rows": own.run.job.equal_rows}
+        self.same = {"cuda": own.run.job.cuda, "equal_at": own.run.job.equal_at}
         self.comparison = comparison
 
     def run(self) -> None:
@@ -124,7 +123,7 @@ class _Comparing:
         ranks.work(comparison, own, totals)
         ranks.collectives(comparison, totals)
         ranks.devices(comparison, totals)
-        ranks.noise(comparison, own, totals)
+        noise.judge(comparison, own, totals)
         self._judge_outputs(found)
         conclusion.conclude(comparison)
         if self.session.detail:

@@ -12,10 +12,10 @@ from torch import nn
 from ddpify.verify import Kind, What
 from ddpify.verify.compare import causes, differences, models, records, suspects, windows
 from ddpify.verify.compare.evidence import Departure
-from ddpify.verify.compare.records import Mark, OptimizerStart, Step, Totals
+from ddpify.verify.compare.records import Drawn, Mark, OptimizerStart, Step, Totals
 from ddpify.verify.inside.world import World
-from ddpify.verify.judge import ranks
-from ddpify.verify.verdict import Comparison
+from ddpify.verify.judge import noise
+from ddpify.verify.verdict import Cause, Comparison
 from tests.verify.test_suspects import STEP as EVIDENCE
 
 ONE: Mark = (1.0, 0.5)
@@ -125,12 +125,13 @@ def test_another_optimizer() -> None:
 
 
 def test_noise_of_equal_seeds_on_all_ranks() -> None:
-    def differences(*seeds: int | None, rows: int = 2) -> int:
-        comparison = Comparison(2, Kind.EQUIVALENT)
-        found = [Totals(drawn=[rows], seeds=[seed]) for seed in seeds]
-        ranks.noise(comparison, Totals(drawn=[4], seeds=[3]), found)
-        return len(comparison.differences)
+    def causes_of(*states: int, rows: int = 2) -> list[Cause | None]:
+        comparison = Comparison(len(states), Kind.EQUIVALENT)
+        place = (0, 0, 1)
+        found = [Totals(draws={place: Drawn((rows, 5), state)}) for state in states]
+        noise.judge(comparison, Totals(draws={place: Drawn((4, 5), 3)}), found)
+        return [item.cause for item in comparison.differences]
 
-    assert differences(3, 3) == 1
-    assert differences(3, 4) == differences(None, None) == 0
-    assert differences(3, 3, rows=4) == 0
+    assert causes_of(3, 3) == causes_of(3, 4, 4) == [causes.EQUAL_NOISE]
+    assert causes_of(3, 4) == causes_of(3, 3, rows=4) == []
+    assert causes_of(3, 4, rows=4) == [causes.OWN_NOISE]

@@ -319,10 +319,15 @@ NOT_SHUFFLED = Cause(
     ("DDP113",),
 )
 EQUAL_NOISE = Cause(
-    "each rank draws random numbers for its own samples from a generator with the same seed: "
+    "ranks draw random numbers for their own samples from generators in the same state: "
     "their noise is the same",
     "give the generator a seed that differs by rank, or draw for the global batch and slice",
     ("DDP601",),
+)
+OWN_NOISE = Cause(
+    "each rank draws from a generator of its own what one process draws once for all samples",
+    "draw it from a generator that has the same seed on all ranks",
+    ("DDP602",),
 )
 CHANGED_ROWS = Cause(
     "rows are changed after they were loaded, otherwise than in the original: noise, mixing or "

@@ -7,10 +7,24 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+Place = tuple[int, int, int]
+"""Where a random tensor is drawn: pass over a loader, batch in it, number of the draw since."""
 Mark = tuple[float, float]
 """A tensor's fingerprint: its norm and its projection on a fixed direction."""
+
+
+class Drawn(NamedTuple):
+    """A random tensor: its sizes, and the state of the generator that it came from."""
+
+    shape: tuple[int, ...]
+    state: int
+
+    @property
+    def rows(self) -> int:
+        """Its first size; 0 for a scalar."""
+        return self.shape[0] if self.shape else 0
 
 
 @dataclass(frozen=True)
@@ -124,8 +138,8 @@ class Totals:
         chains: For each of them the script's lines on the stack, the innermost one first.
         devices: Indices of the simulated GPUs that were used, with the number of uses.
         moved: How wrapped models were moved or cast, and the script's line.
-        drawn: Rows of each random tensor that the training loop drew.
-        seeds: The seed of the generator that the script gave for each of them; None without one.
+        draws: The random tensors that the training loop drew, the first ones, by their places.
+        drops: The states of torch's generator before each dropout, of the first ones.
         listings: The script's lines that list folders, where the order was another than on rank 0.
         outside: Modules imported from folders that are not copied, each with its folder.
         complete: Whether the recording reached the script's end.
@@ -140,8 +154,8 @@ class Totals:
     chains: list[tuple[str, ...]] = field(default_factory=list)
     devices: dict[str, int] = field(default_factory=dict)
     moved: list[tuple[str, str]] = field(default_factory=list)
-    drawn: list[int] = field(default_factory=list)
-    seeds: list[int | None] = field(default_factory=list)
+    draws: dict[Place, Drawn] = field(default_factory=dict)
+    drops: list[int] = field(default_factory=list)
     listings: list[str] = field(default_factory=list)
     outside: dict[str, str] = field(default_factory=dict)
     complete: bool = False
@@ -200,8 +214,11 @@ def totals(path: Path) -> Totals:
         elif kind == "end":
             result.steps, result.work = event["steps"], event["work"]
             result.faked, result.devices = event["faked"], event["devices"]
-            result.drawn, result.outside = event["drawn"], event["outside"]
-            result.seeds = event["seeds"]
+            result.draws = {
+                (turn, batch, number): Drawn(tuple(shape), state)
+                for turn, batch, number, shape, state in event["draws"]
+            }
+            result.drops, result.outside = event["drops"], event["outside"]
             result.complete = True
     return result
 

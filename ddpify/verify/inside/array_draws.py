@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from ddpify.verify.inside.place import PLACE, kept_states
+from ddpify.verify.inside.randomness import states
 
 
 def install() -> None:
@@ -31,8 +32,8 @@ def _replace_numpy(numpy: Any, name: str, position: int | None) -> None:
             made_size = args[position]
         if not made_size or not PLACE.replaced():
             return real(*args, **kwargs)
-        rows = made_size if isinstance(made_size, int) else next(iter(made_size))
-        seed = PLACE.seed(int(rows))
+        sizes = [made_size] if isinstance(made_size, int) else made_size
+        seed = PLACE.seed([int(size) for size in sizes], states()["numpy"])
         with kept_states():
             numpy.random.seed(seed)
             made = real(*args, **kwargs)

@@ -13,18 +13,19 @@ import torch
 
 from ddpify.verify.inside.patching import replace
 from ddpify.verify.inside.place import PLACE, kept_states, seed_all
+from ddpify.verify.inside.randomness import state
 
 
 def _fill(
     like: torch.Tensor,
     draw: Callable[[torch.Tensor, torch.Generator], Any],
-    given: torch.Generator | None = None,
+    before: int,
 ) -> Any:
     """Draw ``like`` in place from its place in the loop: one row for all, or each its own.
 
-    ``given``: the script's own generator for it.
+    ``before``: the state of the generator that the script draws it from.
     """
-    generator = torch.Generator().manual_seed(PLACE.seed(len(like), given))
+    generator = torch.Generator().manual_seed(PLACE.seed(like.shape, before))
     shape = like.shape[1:] if PLACE.equal_rows else like.shape
     drawn = torch.empty(shape, dtype=like.dtype, device="cpu")
     with PLACE.drawing(), torch.no_grad():
@@ -66,7 +67,8 @@ def _replace_method(name: str) -> None:
         if parameter or tensors or not self.dim() or not PLACE.replaced():
             return real(self, *args, **kwargs)
         given = kwargs.pop("generator", None)
-        return _fill(self, lambda empty, made: real(empty, *args, generator=made, **kwargs), given)
+        before = state(self.device, given)
+        return _fill(self, lambda empty, made: real(empty, *args, generator=made, **kwargs), before)
 
     setattr(torch.Tensor, name, draw)
 
@@ -80,29 +82,27 @@ def _replace_factory(name: str, method: str | None) -> None:
     def draw(*args: Any, **kwargs: Any) -> Any:
         if not PLACE.replaced():
             return real(*args, **kwargs)
+        given = kwargs.get("generator")
+        before = given and state(given.device, given)
         with kept_states():
             made = real(*args, **kwargs)
-            if not made.dim():
-                return _seeded(real, args, kwargs, PLACE.seed(0))
+        before = before or state(made.device)
+        if not made.dim():
+            return _seeded(real, args, kwargs, PLACE.seed((), before))
         with torch.no_grad():
             if fill is not None:
-                _fill(
-                    made,
-                    lambda empty, generator: fill(empty, generator=generator),
-                    kwargs.get("generator"),
-                )
+                _fill(made, lambda empty, generator: fill(empty, generator=generator), before)
             else:
-                _fill_integers(made, real, args, kwargs)
+                _fill_integers(made, real, args, kwargs, before)
         return made
 
     setattr(torch, name, draw)
 
 
-def _fill_integers(made: torch.Tensor, real: Any, args: Any, kwargs: Any) -> None:
+def _fill_integers(made: torch.Tensor, real: Any, args: Any, kwargs: Any, before: int) -> None:
     """Draw ``made`` again from a seeded state: its first row for all, or each its own."""
-    with kept_states():
-        kwargs = {key: value for key, value in kwargs.items() if key != "generator"}
-        again = _seeded(real, args, kwargs, PLACE.seed(len(made)))
+    kwargs = {key: value for key, value in kwargs.items() if key != "generator"}
+    again = _seeded(real, args, kwargs, PLACE.seed(made.shape, before))
     made.copy_(again[:1].expand(made.shape) if PLACE.equal_rows else again)
 
 
@@ -115,27 +115,31 @@ def _replace_sampled(name: str) -> None:
     def draw(*args: Any, **kwargs: Any) -> Any:
         if not PLACE.replaced():
             return real(*args, **kwargs)
-        kwargs.pop("generator", None)
+        generator = kwargs.pop("generator", None)
         given = [value for value in args if isinstance(value, torch.Tensor) and value.dim()]
-        with kept_states():
-            if not given:
-                return _from_numbers(real(*args, **kwargs), real, args, kwargs)
-            rows = range(len(given[0]))
-            seed = PLACE.seed(len(rows))
-            if not PLACE.equal_rows:
-                return _seeded(real, args, kwargs, seed)
-            return torch.stack([_seeded(real, _at(args, row), kwargs, seed) for row in rows])
+        if not given:
+            before = state(torch.device("cpu"), generator)
+            with kept_states():
+                made = real(*args, **kwargs)
+            return _from_numbers(made, real, args, kwargs, before)
+        seed = PLACE.seed(given[0].shape, state(given[0].device, generator))
+        if not PLACE.equal_rows:
+            return _seeded(real, args, kwargs, seed)
+        rows = range(len(given[0]))
+        return torch.stack([_seeded(real, _at(args, row), kwargs, seed) for row in rows])
 
     setattr(torch, name, draw)
 
 
-def _from_numbers(made: torch.Tensor, real: Any, args: Any, kwargs: Any) -> torch.Tensor:
+def _from_numbers(
+    made: torch.Tensor, real: Any, args: Any, kwargs: Any, before: int
+) -> torch.Tensor:
     """``torch.normal(mean, std, size)`` with numbers for mean and std; scalars of the others."""
     if not made.dim():
-        return _seeded(real, args, kwargs, PLACE.seed(0))
+        return _seeded(real, args, kwargs, PLACE.seed((), before))
     mean, std = (*args, kwargs.get("mean"), kwargs.get("std"))[:2]
     normal = torch.Tensor.normal_
-    _fill(made, lambda empty, generator: normal(empty, mean, std, generator=generator))
+    _fill(made, lambda empty, generator: normal(empty, mean, std, generator=generator), before)
     return made
 
 
@@ -147,8 +151,9 @@ def _at(args: Any, row: int) -> list[Any]:
 
 
 def _seeded(real: Any, args: Any, kwargs: Any, seed: int) -> torch.Tensor:
-    seed_all(seed)
-    made: torch.Tensor = real(*args, **kwargs)
+    with kept_states():
+        seed_all(seed)
+        made: torch.Tensor = real(*args, **kwargs)
     return made
 
 
@@ -158,12 +163,10 @@ def _replace_multinomial() -> None:
     def draw(input: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if input.dim() != 2 or not PLACE.replaced():
             return real(input, *args, **kwargs)
-        kwargs.pop("generator", None)
-        seed = PLACE.seed(len(input))
-        with kept_states():
-            if not PLACE.equal_rows:
-                return _seeded(real, (input, *args), kwargs, seed)
-            return torch.stack([_seeded(real, (row, *args), kwargs, seed) for row in input])
+        seed = PLACE.seed(input.shape, state(input.device, kwargs.pop("generator", None)))
+        if not PLACE.equal_rows:
+            return _seeded(real, (input, *args), kwargs, seed)
+        return torch.stack([_seeded(real, (row, *args), kwargs, seed) for row in input])
 
     replace(torch, "multinomial", draw)
     replace(torch.Tensor, "multinomial", draw)

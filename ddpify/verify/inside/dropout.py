@@ -8,7 +8,10 @@ from typing import Any
 import torch
 
 from ddpify.verify.inside.patching import faked, replace
+from ddpify.verify.inside.place import PLACE
+from ddpify.verify.inside.randomness import state
 
+MAX_TOLD = 100
 _DROPOUTS = [
     "dropout",
     "dropout1d",
@@ -24,9 +27,16 @@ active = 0
 """Calls so far that would have dropped something."""
 
 
+dropped: list[int] = []
+"""The states of torch's generator before the first of them."""
+
+
 def _note(p: Any, training: Any) -> None:
     global active
-    active += bool(training) and float(p) > 0
+    if training and float(p) > 0:
+        active += 1
+        if len(dropped) < MAX_TOLD and not PLACE.real:
+            dropped.append(state(torch.device("cpu")))
 
 
 def _noted(forward: Any) -> Any:

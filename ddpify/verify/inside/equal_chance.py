@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import random
 import sys
-import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +18,7 @@ import torch
 from ddpify.verify.inside.loaders import Loaders
 from ddpify.verify.inside.origins import Provenance
 from ddpify.verify.inside.place import PLACE
+from ddpify.verify.inside.randomness import state
 from ddpify.verify.inside.samples import WORKERS
 
 DRAWING = frozenset({
@@ -57,10 +57,11 @@ class EqualChance:
         tensor = next((value for value in args if isinstance(value, torch.Tensor)), None)
         if tensor is None or not torch.is_grad_enabled():
             return func(*args, **kwargs)
-        before = _state(tensor, kwargs)
+        given = kwargs.get("generator")
+        before = state(tensor.device, given)
         result = func(*args, **kwargs)
         origins = self._provenance.of(tensor)
-        if origins and _state(tensor, kwargs) != before:
+        if origins and state(tensor.device, given) != before:
             self._count += 1
             at, key = self._provenance.place("draw")
             if at:
@@ -83,19 +84,6 @@ class EqualChance:
         if drawn and (number, turn) not in self._told:
             self._told.add((number, turn))
             self._emit("augments", loader=number, turn=turn, generators=drawn)
-
-
-def _state(tensor: torch.Tensor, kwargs: dict[str, Any]) -> int:
-    """A checksum of the generator that a function draws from."""
-    with torch._C.DisableTorchFunction():
-        generator = kwargs.get("generator")
-        if generator is not None:
-            state = generator.get_state()
-        elif tensor.device.type == "cuda":
-            state = torch.cuda.get_rng_state(tensor.device)
-        else:
-            state = torch.get_rng_state()
-        return zlib.crc32(state.numpy().tobytes())
 
 
 def _advance(name: str) -> None:

@@ -6,8 +6,8 @@ import contextlib
 import random
 import sys
 import zlib
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
@@ -22,15 +22,25 @@ _REAL_DRAWS = (
 )
 
 
+class Draw(NamedTuple):
+    """A random tensor that the training loop drew: where, its sizes, and its generator's state."""
+
+    turn: int
+    batch: int
+    number: int
+    shape: tuple[int, ...]
+    state: int
+
+
 class Place:
     """Where the training loop is: the latest batch, draws made since, and whether draws are real.
 
     ``batch`` has the number of the pass over its loader, and the number of the batch in it.
 
     ``watch`` takes the index and the content of each sample that a loader fetches. ``gpus`` says
-    whether draws may come from the generators of real GPUs. ``rows`` has the number of rows of each
-    draw, of the first ones, and ``seeds`` the seed of its generator; ``equal_rows`` says whether
-    the rows of a draw are all the same. ``drawn`` has the generators that the latest samples drew
+    whether draws may come from the generators of real GPUs. ``draws`` has the first ones.
+    ``equal_at`` has the places of those whose rows are all the same, and ``equal_rows`` says
+    whether the latest one is such. ``drawn`` has the generators that the latest samples drew
     from, where that is asked for, and ``before`` the states of all generators before the first of
     these samples.
     """
@@ -41,9 +51,9 @@ class Place:
         self.batch = (0, 0)
         self.draw = 0
         self.gpus = False
+        self.equal_at: frozenset[tuple[int, int, int]] = frozenset()
         self.equal_rows = False
-        self.rows: list[int] = []
-        self.seeds: list[int | None] = []
+        self.draws: list[Draw] = []
         self.drawn: set[str] | None = None
         self.before: dict[str, int] | None = None
         self.watch: Callable[[Any, Any], None] = lambda index, item: None
@@ -53,16 +63,19 @@ class Place:
         module = sys._getframe(depth).f_globals.get("__name__", "")
         return self.looping and not self.real and not module.startswith(_REAL_DRAWS)
 
-    def seed(self, rows: int, generator: torch.Generator | None = None) -> int:
+    def seed(self, shape: Sequence[int], state: int) -> int:
         """A seed for the next draw, the same on every rank that is at the same place.
 
-        ``generator``: the one that the script gives for it.
+        ``state``: that of the generator which it would come from.
         """
         self.draw += 1
-        if len(self.rows) < MAX_DRAWS:
-            self.rows.append(rows)
-            self.seeds.append(generator.initial_seed() if generator is not None else None)
         turn, batch = self.batch
+        known = len(self.draws) < MAX_DRAWS
+        if known:
+            self.draws.append(Draw(turn, batch, self.draw, tuple(shape), state))
+        # Past the draws that are told, all are drawn as those are that the ranks share out.
+        at = turn, batch, self.draw
+        self.equal_rows = at in self.equal_at if known else bool(self.equal_at)
         return zlib.crc32(f"{turn}/{batch}/{self.draw}".encode())
 
     @contextlib.contextmanager

@@ -108,7 +108,7 @@ def _prepare(job: Job, rank: int) -> Recorder:
     sys.dont_write_bytecode = True
     warnings.filterwarnings("ignore", message=".*use of fork.*", category=DeprecationWarning)
     precision.install()
-    chance.install(gpus=job.gpus, equal_rows=job.equal_rows, compared=not job.checking)
+    chance.install(gpus=job.gpus, equal_at=job.equal_at, compared=not job.checking)
     groups.install()
     gpu_parts.install()
     if job.cuda:

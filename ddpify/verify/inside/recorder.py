@@ -13,6 +13,7 @@ from typing import Any
 from ddpify.verify.inside import (
     calls,
     conversions,
+    dropout,
     groups,
     output,
     samples,
@@ -137,7 +138,7 @@ class Recorder:
             work=self._world.work,
             faked=faked,
             devices=devices_used(),
-            drawn=PLACE.rows,
-            seeds=PLACE.seeds,
+            draws=PLACE.draws,
+            drops=dropout.dropped,
             outside=self._outside.found(),
         )

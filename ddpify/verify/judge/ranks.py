@@ -46,20 +46,6 @@ def collectives(comparison: Comparison, ranks: Sequence[Totals]) -> None:
     comparison.checks.append(Check("collectives", found is None, count))
 
 
-def noise(comparison: Comparison, own: Totals, ranks: Sequence[Totals]) -> None:
-    """Random numbers that the ranks draw for their own samples, all from the same seed."""
-    if comparison.nproc == 1:
-        return
-    for at, rows in enumerate(own.drawn):
-        if any(at >= min(len(rank.drawn), len(rank.seeds)) for rank in ranks):
-            return
-        seeds = {rank.seeds[at] for rank in ranks}
-        if all(rank.drawn[at] < rows for rank in ranks) and len(seeds) == 1 and None not in seeds:
-            text = f"random numbers for a rank's {ranks[0].drawn[at]} rows are equal on all ranks"
-            comparison.differences.append(Difference(What.DATA, text, cause=causes.EQUAL_NOISE))
-            return
-
-
 def devices(comparison: Comparison, ranks: Sequence[Totals]) -> None:
     """What would go wrong on GPUs alone: others' devices, and moves that the wrapper misses."""
     if moved := ranks[0].moved:

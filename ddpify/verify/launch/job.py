@@ -32,7 +32,8 @@ class Job:
         strided: Whether those ranks take every n-th row instead of contiguous parts.
         hidden: Folder of other runs and records, which the script may not read.
         hash_seeds: Start each rank with its own seed for the hashes of strings.
-        equal_rows: Draw random tensors in the training loop with all rows the same.
+        equal_at: Places in the training loop (pass, batch, number of the draw) whose random tensors
+            have equal rows.
         listings: List folders in another order on each rank other than 0.
         checking: Leave chance as it is, and record the lines of output, writes and loaders, and the
             optimizers' states: what ``ddpify check`` needs.
@@ -61,7 +62,7 @@ class Job:
     strided: bool = False
     hidden: str = ""
     hash_seeds: bool = False
-    equal_rows: bool = False
+    equal_at: tuple[tuple[int, int, int], ...] = ()
     listings: bool = True
     checking: bool = False
     steps: int = 200
@@ -79,4 +80,5 @@ class Job:
         """The job that ``to_json`` was called on."""
         tuples = {name: tuple(values[name]) for name in ("args", "protected")}
         leads = tuple((mine, there) for mine, there in values["leads"])
-        return Job(**{**values, **tuples, "leads": leads})
+        equal = tuple((turn, batch, number) for turn, batch, number in values["equal_at"])
+        return Job(**{**values, **tuples, "leads": leads, "equal_at": equal})
