@@ -243,6 +243,45 @@ for x, y in loader:
 """
 COLLECTIONS = [NUMBERS_IN_A_LIST, NUMBERS_IN_AN_ATTRIBUTE, LAYERS_IN_A_LIST]
 
+METER = """
+import time
+class Meter:
+    def __init__(self):
+        self.sum = 0
+        self.count = 0
+    def update(self, new, n=1):
+        EARLY
+        self.sum += new * n
+        self.count += n
+        self.mean = self.sum / self.count
+losses, times = Meter(), Meter()
+for x, y in loader:
+    times.update(time.time())
+    losses.update(mse_loss(model(x), y).item(), x.size(0))
+    print(losses.mean, times.mean)
+"""
+A_METER = METER.replace("EARLY", "pass")
+STAGES = """
+class Net(torch.nn.Module):
+    def __init__(self, widen=2):
+        super().__init__()
+        self.planes = 16
+        self.first = torch.nn.Conv2d(3, self.planes, 1)
+        self.second = self.stage(32 * widen)
+        self.third = self.stage(64 * widen)
+        self.last = torch.nn.Linear(self.planes, 1)
+    def stage(self, planes):
+        made = torch.nn.Conv2d(self.planes, planes, 1)
+        self.planes = planes
+        return made
+    def forward(self, x):
+        return self.last(self.third(self.second(self.first(x))))
+net = Net()
+for x, y in loader:
+    mse_loss(net(x), y).backward()
+"""
+SET_AFTER_READS = [A_METER, STAGES]
+
 # One place makes two objects that are not told apart, the second after the first is used.
 IN_AN_ARGUMENT = """
 def made(reduction): return torch.nn.MSELoss(reduction=reduction)
@@ -355,6 +394,13 @@ def widen(net):
 class Net(torch.nn.Module):
     def set(self):
         self.width = 6
+    def choose(self, deep):
+        if deep:
+            self.width = 5
+            return
+        self.width = 6
+    def ask(self):
+        return self.width
     def __init__(self, deep):
         super().__init__()
         self.width = 3
@@ -377,7 +423,12 @@ OTHERWISE_SET = {
     "for _ in range(deep): self.width = 5": {3, 5},
     "widen(self)": {3, 5},
     "widen(net=self)": {3, 5},
-    "self.set()": {3, 6},
+    "self.set()": {6},
+    "self.ask()": {3},
+    "if deep: self.set()": {3, 6},
+    "self.choose(deep)": {5, 6},
+    "for _ in range(deep): self.set()": {3, 6},
+    "self.set(); self.width = 5; self.set()": {6},
 }
 
 
@@ -431,9 +482,13 @@ def test_one_pass_does_where_nothing_comes_late() -> None:
     assert run.passes == 1
 
 
-@pytest.mark.parametrize("text", [*TOTALS, *MODULES, *COLLECTIONS])
+@pytest.mark.parametrize("text", [*TOTALS, *MODULES, *COLLECTIONS, *SET_AFTER_READS])
 def test_one_pass_does_for_totals_modules_and_collections(text: str) -> None:
     assert counted(text).passes == 1
+
+
+def test_a_meter_that_is_read_before_it_counts_needs_another_pass() -> None:
+    assert counted(METER.replace("EARLY", "print(self.sum)")).passes > 1
 
 
 def test_one_pass_does_where_a_constructor_reads_what_it_has_set() -> None:
@@ -483,6 +538,7 @@ def test_three_passes_do_where_rounds_change_what_they_start_with(text: str) -> 
         *NO_MERE_TOTALS,
         *MODULES,
         *COLLECTIONS,
+        *SET_AFTER_READS,
         IN_AN_ARGUMENT,
         IN_UNCALLED_CODE,
     ],

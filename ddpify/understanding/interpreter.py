@@ -121,8 +121,9 @@ class Interpreter(RunState):
         self.reads_change = False
         for made in self.heap.values():
             made.forget_reads()
-        for known in (self.results, self.scopes, self.called, self.latest, self.defined):
+        for known in (self.results, self.left, self.scopes, self.called, self.latest):
             known.clear()
+        self.defined.clear()
         self.ways.start_pass()
         self.begun = self.budget.used
         self.current_loaders = frozenset()

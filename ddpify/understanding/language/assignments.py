@@ -212,9 +212,10 @@ def defined(
 
 def augmented(run: RunState, node: cst.AugAssign) -> None:
     """``target operator= value``."""
-    old, new = run.eval(node.target), run.eval(node.value)
+    old, unread = totals.read(run, node.target)
+    new = run.eval(node.value)
     operator = OPERATORS.get(type(node.operator), "?")
-    result = _accumulated(run, node, operator, old, new)
+    result = _accumulated(run, node, operator, old, new, unread)
     if isinstance(node.target, cst.Name) and operator in _OF_A_FACTOR and not new.data:
         result = definition_sites.multiplied(result, old)
     picked_views.change(run, old, [node.value])
@@ -232,9 +233,14 @@ def augmented(run: RunState, node: cst.AugAssign) -> None:
 
 
 def _accumulated(
-    run: RunState, node: cst.AugAssign, operator: str, old: Value, new: Value
+    run: RunState,
+    node: cst.AugAssign,
+    operator: str,
+    old: Value,
+    new: Value,
+    unread: list[Instance],
 ) -> Value:
-    """The value of ``target operator= new``."""
+    """The value of ``target operator= new``; ``unread`` as in :func:`totals.read`."""
     if any(isinstance(a, Instance) and a.type == "list" for a in old.atoms):
         items: dict[Value, Value] = {}  # mostly the same for each list that this may be
         for target in old.of(Instance):
@@ -255,6 +261,8 @@ def _accumulated(
     sample_tables.counted(run, node.target, old, new)
     result = tensor_pairs.binary(run, node, operator, (node.target, old), (node.value, new))
     totals.added(run, node, old, new, result)
+    if unread:
+        totals.added_to_attribute(run, node, unread, (old, new), result)
     return result
 
 

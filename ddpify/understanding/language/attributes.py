@@ -65,6 +65,8 @@ def evaluate(run: RunState, node: cst.Attribute) -> Value:
     own = set_attributes.found(run, node, owner)
     if own is not None:
         return own
+    if run.added_to is node:
+        run.unread = [one for one in owner.of(Instance) if not one.has_read(name)]
     return join(*[attribute_of(run, node, atom, name) for atom in _having(owner, name)])
 
 

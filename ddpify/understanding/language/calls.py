@@ -75,14 +75,17 @@ class _Call(NamedTuple):
     receiver: Instance | Class | None
     site: Site | None
     forward: bool  # whether it is a model's forward
+    # What a constructor that calls a method of its object has set last; None in other calls.
+    entered: Keywords | None = None
 
     def key(self, run: RunState) -> object:
         """What its result goes by."""
-        named = tuple(sorted(self.kwargs.items(), key=lambda pair: pair[0]))
+        named = _by_name(self.kwargs)
         place = self.site.node if self.site else None
         modes = bool(run.no_grad), bool(run.all_replicated), self.forward, run.training
         args = tuple(self.args), named, _captured(self.function)
-        return self.function.node, place, self.receiver, args, modes
+        entered = None if self.entered is None else _by_name(self.entered)
+        return self.function.node, place, self.receiver, args, modes, entered
 
     def joint_key(self, run: RunState) -> object:
         """What the calls have in common that are taken together.
@@ -94,6 +97,10 @@ class _Call(NamedTuple):
         sorts = tuple(map(merged_calls.sorts, given))
         shape = len(self.args), tuple(self.kwargs), sorts, _captured(self.function)
         return self.function.node, self.receiver, shape, modes
+
+
+def _by_name(named: Keywords) -> tuple[tuple[str, Value], ...]:
+    return tuple(sorted(named.items(), key=lambda pair: pair[0]))
 
 
 def _captured(function: Function) -> tuple[tuple[str, Value], ...]:
@@ -152,13 +159,22 @@ def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyp
 
 def _call_method(run, node, method: Bound, args, kwargs) -> Value:  # type: ignore[no-untyped-def]
     model = method.receiver if isinstance(method.receiver, Instance) else None
-    is_model = (
-        model is not None and object_kinds.is_model(model) and not criteria.is_criterion(run, model)
-    )
+    is_model = model is not None and _acts_as_model(run, model)
     if is_model and run.frame.receiver is not model:
         args = handmade_batches.named_arguments(run, node, args)
     with run.in_mode(mode_switches.of_call(run, node, model) if is_model else run.training):  # type: ignore[arg-type]
-        return call_function(run, method.function, args, kwargs, method.receiver, run.site(node))
+        entered = set_attributes.handed_on(run, node, method.function) if model else None
+        site = run.site(node)
+        return call_function(
+            run, method.function, args, kwargs, method.receiver, site, entered=entered
+        )
+
+
+def _acts_as_model(run: RunState, model: Instance) -> bool:
+    """Whether an object is a model that holds layers, or will: one that is being made has none."""
+    if not object_kinds.is_model(model):
+        return False
+    return set_attributes.is_being_made(run, model) or not criteria.is_criterion(run, model)
 
 
 def _is_a_models_forward(run: RunState, method: Bound) -> bool:
@@ -292,6 +308,7 @@ def call_function(
     site: Site | None,
     *,
     forward: bool = False,
+    entered: Keywords | None = None,
 ) -> Value:
     """Run a project function with these arguments; a call seen before gives its known result."""
     if not run.follow and site is not None:
@@ -301,7 +318,7 @@ def call_function(
     if site is not None and run.facts.called_from(function.node, site):
         run.modes.searches.clear()
     args, kwargs = [*function.given, *args], {**function.given_by_name, **kwargs}
-    call = _Call(function, args, kwargs, receiver, site, forward)
+    call = _Call(function, args, kwargs, receiver, site, forward, entered)
     if not _switches_grad_off(function):
         return _result(run, call)
     with run.without_grad():
@@ -311,14 +328,19 @@ def call_function(
 def _result(run: RunState, call: _Call) -> Value:
     """The known result, that of the pass before within a recursion, or that of running it now."""
     key = call.key(run)
-    if key in run.results:
-        return run.results[key]
-    if _is_too_deep(run, call):
-        return UNKNOWN  # else what it gave in the pass before would grow in each pass
-    steps = run.budget.used - run.begun
-    if key in run.running or run.ways.is_apart(call.function.node, call.receiver, steps):
-        return _of_body(run, call, key)
-    return _result_of_all(run, call)
+    if key not in run.results:
+        if _is_too_deep(run, call):
+            return UNKNOWN  # else what it gave in the pass before would grow in each pass
+        steps = run.budget.used - run.begun
+        node = call.function.node
+        if key not in run.running and not run.ways.is_apart(node, call.receiver, steps):
+            return _result_of_all(run, call._replace(entered=None))
+        result = _of_body(run, call, key)
+    else:
+        result = run.results[key]
+    if key in run.left:
+        set_attributes.take_up(run.frame, run.left[key])
+    return result
 
 
 def _of_body(run: RunState, call: _Call, key: object) -> Value:
@@ -328,7 +350,7 @@ def _of_body(run: RunState, call: _Call, key: object) -> Value:
         return run.previous.get(key, UNKNOWN)
     run.running.add(key)
     try:
-        result = _run_body(run, call)
+        result = _run_body(run, call, key)
     finally:
         run.running.discard(key)
     known = run.previous.get(key, UNKNOWN)
@@ -375,7 +397,7 @@ def _is_too_deep(run: RunState, call: _Call) -> bool:
     return any(sum(1 for _ in deep_atoms(one)) > _LARGEST for one in given)
 
 
-def _run_body(run: RunState, call: _Call) -> Value:
+def _run_body(run: RunState, call: _Call, key: object) -> Value:
     function, receiver = call.function, call.receiver
     scope = Scope(parent=function.scope)
     inside = call.forward or run.frames_forward()
@@ -388,7 +410,12 @@ def _run_body(run: RunState, call: _Call) -> Value:
         _bind_further(run, function, call.kwargs, scope)
         if isinstance(function.node, cst.Lambda):
             return run.eval(function.node.body)
-        run.block(function.node.body)
+        if call.entered is not None:
+            set_attributes.enter(frame, call.entered)
+        if run.block(function.node.body):
+            set_attributes.note_end(frame)
+    if frame.left:
+        run.left[key] = set_attributes.left(frame)
     return _returned(run, function, frame.returned or frame.returned_against)
 
 

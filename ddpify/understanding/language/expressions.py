@@ -170,11 +170,12 @@ def _equal(run: RunState, node: cst.Comparison, values: list[Value]) -> bool | N
     Other names are settings that may change.
     """
     left, right = values[0].constant(), values[1].constant()
+    if left is ... or right is ... or len(values) != 2:
+        return None
     operator = node.comparisons[0].operator
     passed = isinstance(node.left, cst.Name) and node.left.value in run.frame.scope.passed
     kind = passed and (left is None or isinstance(left, str))
-    asked = (kind or isinstance(node.left, (cst.Call, cst.Attribute))) and len(values) == 2
-    if not asked or left is ... or right is ...:
+    if not kind and not isinstance(node.left, (cst.Call, cst.Attribute)):
         return None
     if isinstance(operator, (cst.Equal, cst.NotEqual)):
         return (left == right) is isinstance(operator, cst.Equal)

@@ -10,7 +10,14 @@ import libcst as cst
 from ddpify.understanding import definition_sites
 from ddpify.understanding.arithmetic import row_writes
 from ddpify.understanding.batching import current_batch
-from ddpify.understanding.language import assignments, branches, definitions, imports, loops
+from ddpify.understanding.language import (
+    assignments,
+    branches,
+    definitions,
+    imports,
+    loops,
+    set_attributes,
+)
 from ddpify.understanding.libraries import container_methods, object_kinds, runtime_names
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Const, Instance, QualifiedName, Value, value
@@ -65,6 +72,7 @@ def _return(run: RunState, node: cst.Return) -> bool:
     if node.value is not None:
         result = definition_sites.given_as(result, node.value)
     frame = run.frame
+    set_attributes.note_end(frame)
     (frame.returned_against if frame.against_default else frame.returned).append(result)
     return False
 

@@ -51,6 +51,7 @@ class Blocks(State):
         self.tried = function or self.tried
         self.facts = self.facts.tried()
         self.results, self.previous, self.ways = {}, {}, Ways(self.ways.bounds)
+        left, self.left = self.left, {}
         self.trials += 1
         try:
             yield self.facts
@@ -60,6 +61,7 @@ class Blocks(State):
             self.facts, self.results, self.previous, self.tried, self.ways, self.tried_writes = (
                 outer
             )
+            self.left = left
             self.facts.taken_together |= tried.taken_together
             self.tried_writes = writes if self.tried is None else [*self.tried_writes, *writes]
 

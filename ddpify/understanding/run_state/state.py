@@ -53,6 +53,7 @@ class State(Code):
         self.batch_loops: set[object] = set()  # that were seen to take a batch in each round
         self.results: dict[object, Value] = {}
         self.previous: dict[object, Value] = {}
+        self.left: dict[object, dict[str, Value]] = {}  # what methods have set for constructors
         self.recalled: set[object] = set()  # calls that took their previous result
         self.running: set[object] = set()
         self.begun = 0  # how many steps there were before this pass
@@ -110,6 +111,10 @@ class State(Code):
         # Functions that have some of their arguments, by the call that gives them.
         self.completed_in_part: dict[tuple[cst.CSTNode, Function], Function] = {}
         self.latest: dict[cst.CSTNode, Value] = {}
+        # The attribute that an addition in progress reads, and the objects of which nothing else
+        # has read it.
+        self.added_to: cst.BaseExpression | None = None
+        self.unread: list[Instance] = []
 
     def namespace(self, module: ModuleFile) -> Namespace:
         """A module as a value: the same one in every pass, so that values compare equal."""

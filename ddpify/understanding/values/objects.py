@@ -44,6 +44,8 @@ class Instance(Container):
     _attributes: dict[str, Value] = field(default_factory=dict)
     _arguments: dict[str, Value] = field(default_factory=dict)
     _read: set[object] = field(default_factory=set)  # names, or all of them, in this pass
+    # Names that were read only to be added to, with what each addition gave.
+    _totals: dict[str, Value] = field(default_factory=dict)
     growth: int = 0  # how often it has come to hold more
     _elements: tuple[int, Value] | None = None  # all that it held at a growth
     _methods: dict[str, Value] = field(default_factory=dict)  # a library's, that were asked for
@@ -88,9 +90,21 @@ class Instance(Container):
 
     def put(self, name: str, new: Value) -> bool:
         """Let an attribute or element be this too; whether this pass has read it before."""
-        grown = _grown(self._attributes, name, new)
-        self.growth += grown
-        return grown and (name in self._read or _ATTRIBUTES in self._read)
+        if not _grown(self._attributes, name, new):
+            return False
+        self.growth += 1
+        if self.has_read(name):
+            return True
+        return name in self._totals and not _is_added_alike(new, self._totals[name])
+
+    def has_read(self, name: str) -> bool:
+        """Whether this pass has read an attribute, and not only to add to it."""
+        return name in self._read or _ATTRIBUTES in self._read
+
+    def read_for_total(self, name: str, total: Value) -> None:
+        """What this pass has read of an attribute was only added to, with this result each time."""
+        if self._totals.setdefault(name, total) == total:
+            self._read.discard(name)
 
     def take_back(self, name: str, before: Value | None) -> None:
         """Let an attribute or element be what it was, or be none."""
@@ -123,6 +137,7 @@ class Instance(Container):
     def forget_reads(self) -> None:
         """A new pass has read nothing yet."""
         self._read.clear()
+        self._totals.clear()
 
     @property
     def elements(self) -> Value:
@@ -176,6 +191,11 @@ class Instance(Container):
                     new = [item for item in atom.items if id(item) not in seen]
                     seen.update(map(id, new))
                     held += new
+
+
+def _is_added_alike(new: Value, total: Value) -> bool:
+    """Whether adding to this as well gives no more than adding to plain numbers has given."""
+    return all(type(atom) in (Const, Number) or atom in total.atoms for atom in new.atoms)
 
 
 def _not_surely_literal(known: Value) -> Value:
