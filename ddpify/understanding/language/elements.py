@@ -27,6 +27,7 @@ from ddpify.understanding.batching import (
 from ddpify.understanding.batching.per_sample_lists import count_all
 from ddpify.understanding.definition_sites import given_as, reduced
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
+from ddpify.understanding.language import chosen_keys
 from ddpify.understanding.libraries import (
     container_layers,
     instances,
@@ -232,7 +233,10 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
     exact = mapping_classes.item(atom, key) if key != "*" else None
     if exact is not None:
         return join(carried_values.read(run, atom, key, exact), atom.attribute("*") or UNKNOWN)
-    held = atom.elements if atom.type in CONTAINERS else instances.item(atom)
+    if atom.type == "dict" and key == "*":
+        held = chosen_keys.held(run, node, atom)
+    else:
+        held = atom.elements if atom.type in CONTAINERS else instances.item(atom)
     held = loaded_files.one_result(run, node, value(atom), held)
     return _out_of(run, atom, node.slice[0].slice, held)
 
