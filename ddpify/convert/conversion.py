@@ -142,7 +142,7 @@ def _changed(module: ModuleFile, edits: Edits) -> Conversion:
 
 def _with_siblings(refusal: Refusal, project: Project, options: Options) -> Refusal:
     """The same refusal; where the whole project is converted, its remedy says how."""
-    if len(project.files) == 1:
+    if len(project.files) == 1 or refusal.of_the_script:
         return refusal
     folders = [file.path.resolve().parent for file in project.files]
     if levels(project.entry):

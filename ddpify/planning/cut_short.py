@@ -18,5 +18,7 @@ class CutShort(Refusal):
     def __init__(self, project: Project, cause: Exhausted) -> None:
         node = cause.function
         module = project.owner(node) if node is not None else None
-        super().__init__(module or project.entry, node, str(cause), _REMEDY, final=True)
+        super().__init__(
+            module or project.entry, node, str(cause), _REMEDY, final=True, of_the_script=True
+        )
         self.cause = cause

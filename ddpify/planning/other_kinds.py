@@ -70,6 +70,7 @@ def _refuse_several_devices_or_environments(facts: Facts) -> None:
             site,
             "it learns from an environment that it runs itself",
             "each process must run its own environments; split them by hand",
+            of_the_script=True,
         )
     for _, site in facts.calls_to(*_GPUS_BY_HAND):
         raise spread_by_hand(site)
@@ -84,6 +85,7 @@ def _refuse_steps_within_a_batch(facts: Facts) -> None:
             "let the loader give what a step trains on: one batch from its collate_fn, with a"
             " batch_sampler for samples that go together; name parts that have a row for each"
             " sample, as in: first, second = batch",
+            of_the_script=True,
         )
 
 

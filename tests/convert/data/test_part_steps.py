@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ddpify.convert import Refusal
+from ddpify.convert import Refusal, conversion
+from ddpify.planning.conversion_options import Options
+from ddpify.planning.plan import Plan
+from ddpify.planning.solver import make_plan
+from ddpify.understanding.project import Project
 from tests.convert.examples import HEAD, added, convert_text
 
 PACKED = """\
@@ -32,6 +36,23 @@ def test_a_step_for_each_part_of_a_batch_is_refused(
     text = HEAD + PACKED.replace("COLLATE", collate).replace("HEADER", header)
     with pytest.raises(Refusal, match="each round of this loop is a step of its own"):
         convert_text(tmp_path, text)
+
+
+def test_what_no_other_file_would_change_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned: list[Project] = []
+
+    def noted(project: Project, options: Options) -> Plan:
+        planned.append(project)
+        return make_plan(project, options)
+
+    monkeypatch.setattr(conversion, "make_plan", noted)
+    (tmp_path / "plain.py").write_text("SEED = 1\n")
+    text = HEAD + PACKED.replace("COLLATE", "").replace("HEADER", "parts in many")
+    with pytest.raises(Refusal, match="is a step of its own"):
+        convert_text(tmp_path, "import plain\n" + text)
+    assert len(planned) == 1
 
 
 NAMED = """\
