@@ -88,6 +88,16 @@ def trains_its_own(plan: Plan, model: Instance, function: cst.FunctionDef) -> bo
     return not any(_calls_with(plan, model, function)) and trains_within(plan, model, function)
 
 
+def trains_by(plan: Plan, model: Instance, call: cst.CSTNode) -> bool:
+    """Whether this very call runs the model with a graph, itself or in a function of the script."""
+    called = (
+        function
+        for function, sites in plan.facts.callers.items()
+        if any(site.node is call for site in sites)
+    )
+    return _trains(plan, model, call) or any(trains_within(plan, model, one) for one in called)
+
+
 def trains_within(
     plan: Plan, model: Instance, function: cst.CSTNode, above: tuple[cst.CSTNode, ...] = ()
 ) -> bool:

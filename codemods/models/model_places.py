@@ -39,6 +39,14 @@ def is_listed(module: ModuleFile, model: Instance, node: cst.BaseExpression) -> 
     return (returned or isinstance(display, cst.List)) and _is_made_in(model, node)
 
 
+def is_receiver(module: ModuleFile, model: Instance, node: cst.BaseExpression) -> bool:
+    """Whether an expression makes the model that a method is called of, as in ``Net(3).fit(x)``."""
+    method = module.parents[node]
+    call = module.parents[method]
+    called = isinstance(call, cst.Call) and call.func is method
+    return isinstance(method, cst.Attribute) and called and _is_made_in(model, node)
+
+
 def is_name_of(plan: Plan, model: Instance, site: Site, name: str) -> bool:
     """Whether a name stands for a model itself around a place, and not for its parameters, say."""
     scope = site.module.function(site.node) or site.module.parsed.tree

@@ -13,6 +13,7 @@ from ddpify.codemods.models.model_places import (
     handed_over,
     is_listed,
     is_name_of,
+    is_receiver,
     stands_alone,
 )
 from ddpify.codemods.models.trained_models import trained_models, whole_models
@@ -166,8 +167,7 @@ def _wrap_at(
     if event.kind in ("make", "move", "parallel"):
         outermost = _outermost(plan, module, model, event.site.node)
         gone = module.statement(event.site.node) in edits.removed
-        alone = stands_alone(module, model, outermost) or is_listed(module, model, outermost)
-        if alone and not gone:
+        if not gone and _can_be_wrapped(plan, module, model, outermost):
             _wrap_once(plan, edits, model, Site(outermost, module), extra, text)
             return
     if event.kind == "make" and _kept_in_a_collection(plan, model, event.site):
@@ -178,6 +178,16 @@ def _wrap_at(
         raise _without_a_name(event.site)
     edits.rebind(statement, name, function, extra)
     _say(plan, edits, Site(statement, module), f"{name} {text}", model)
+
+
+def _can_be_wrapped(
+    plan: Plan, module: ModuleFile, model: Instance, node: cst.BaseExpression
+) -> bool:
+    """Whether an expression that gives a model can be wrapped as it stands."""
+    if stands_alone(module, model, node) or is_listed(module, model, node):
+        return True
+    fits: bool = model_helpers.trains_by(plan, model, module.parents[module.parents[node]])
+    return fits and is_receiver(module, model, node)
 
 
 def _wrap_once(
@@ -277,7 +287,7 @@ def _optimizer_states(plan: Plan, model: Instance) -> int | None:
 def _outermost(
     plan: Plan, module: ModuleFile, model: Instance, node: cst.CSTNode
 ) -> cst.BaseExpression:
-    """The whole chain ``Net(...).to(device)`` that still is the model."""
+    """The whole chain ``Net(...).to(device)`` that still is the model, before it is trained."""
     best = node
     current = node
     while True:
@@ -287,6 +297,8 @@ def _outermost(
         held = plan.facts.values.get(current)
         if not isinstance(current, cst.Call) or held is None or model not in held.atoms:
             break
+        if model_helpers.trains_by(plan, model, current):
+            break  # as fit() does, which gives the model back
         best = current
     assert isinstance(best, cst.BaseExpression)
     return best
