@@ -152,6 +152,22 @@ def test_without_a_training_loop_is_1(ddpify: Ddpify, text: str) -> None:
     assert_refused(done, 1, "train.py: it has no training loop", "the script that trains")
 
 
+def test_a_file_that_starts_nothing_is_1(ddpify: Ddpify) -> None:
+    text = (
+        "import torch\n\nDEVICE = torch.device('cpu')\n\n\nclass Trainer:\n"
+        "    def __init__(self, model, feed):\n        self.model, self.feed = model, feed\n"
+        "        self.rule = torch.optim.SGD(model.parameters(), lr=0.1)\n\n"
+        "    def fit(self):\n        for x, y in self.feed:\n"
+        "            (self.model(x) - y).pow(2).mean().backward()\n            self.rule.step()\n"
+    )
+    write(text)
+    done = ddpify("convert", "train.py", "-o", "out.py")
+    assert_refused(done, 1, "train.py: there is no training to convert", "script that calls them")
+    write(f"{text}\n\nTrainer(torch.nn.Linear(2, 2), unknown).fit()\n")
+    done = ddpify("convert", "train.py", "-o", "out.py")
+    assert "there is no training to convert" not in done.stderr
+
+
 def test_a_loss_that_cannot_be_followed_is_named(ddpify: Ddpify) -> None:
     write("import elsewhere\nloss = elsewhere.loss()\nloss.backward()\n")
     done = ddpify("convert", "train.py", "-o", "out.py")

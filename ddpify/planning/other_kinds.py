@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import libcst as cst
 
+from ddpify.planning import nothing_started
 from ddpify.planning.refusals import AlreadyDistributed, Refusal, at
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Facts, Site
@@ -45,6 +46,13 @@ def refuse_before(facts: Facts, project: Project, choices: Choices) -> None:
     if not facts.backwards:
         raise no_training_loop(project)
     _refuse_several_devices_or_environments(facts)
+    try:
+        _refuse_what_is_not_trained(facts, project, choices)
+    except Refusal as refusal:
+        raise nothing_started.rather_than(refusal, facts, project) from None
+
+
+def _refuse_what_is_not_trained(facts: Facts, project: Project, choices: Choices) -> None:
     first, _ = next(iter(facts.backwards.values()))
     if not facts.optimizers and not facts.gradients.stepped:
         raise at(
