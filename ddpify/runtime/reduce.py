@@ -184,8 +184,9 @@ def gather(x: Any, *, stacked: bool = False, dim: int = 0, of: object = None) ->
     """The global batch's rows, in order, from each rank's rows.
 
     x: a tensor or array with a row (or a fixed number of rows) per sample, a tuple, list or
-    dict of such tensors, a list of Python objects with a fixed number per sample, or a
-    distribution of torch.distributions with such tensors as its parameters.
+    dict of such tensors, a list of Python objects with a fixed number per sample, a tuple with a
+    dictionary for each sample, or a distribution of torch.distributions with such tensors as its
+    parameters.
     ``stacked``: the rows are those of several tensors under each other, each with a row per
     sample, as of ``torch.cat([view1, view2])``. ``dim``: along which dimension of a tensor,
     array or nested list the rows lie. ``of`` as for mean().
@@ -365,6 +366,8 @@ def _gathered(x: Any, share: Share, stacked: bool) -> Any:
     if isinstance(x, dict):
         return {key: _gathered(value, share, stacked) for key, value in x.items()}
     if isinstance(x, tuple):
+        if x and all(isinstance(value, dict) for value in x) and _are_samples(x, share):
+            return tuple(_gather_objects(list(x), share, stacked))
         parts = [_gathered(value, share, stacked) for value in x]
         return type(x)(*parts) if hasattr(x, "_fields") else tuple(parts)
     if isinstance(x, list):
@@ -374,6 +377,25 @@ def _gathered(x: Any, share: Share, stacked: bool) -> Any:
     if _is_numpy_array(x):
         return _gather_tensor(torch.from_numpy(x), share, stacked).numpy()
     raise TypeError(f"cannot gather a {type(x).__name__}: not tensors, arrays or a list")
+
+
+def _are_samples(x: tuple[dict[Any, Any], ...], share: Share) -> bool:
+    """Whether these are one for each sample, as of ``tuple(zip(*samples))``, and no parts of rows.
+
+    The ranks agree on it: parts of rows have as many for a sample on all of them.
+    """
+    held = [value for one in x for value in one.values() if getattr(value, "ndim", 0)]
+    lengths = [(len(value) // share.rows, len(value) % share.rows) for value in held]
+    told: list[Any] = [None] * world_size()
+    dist.all_gather_object(told, (len(x) == share.rows, lengths))
+    each = all(samples for samples, _ in told)
+    parts = all(one == lengths and not any(rest for _, rest in one) for _, one in told)
+    if each and parts:
+        raise TypeError(
+            f"cannot gather a tuple of {len(x)} dictionaries: each may be a sample, or hold rows of"
+            " all samples; make it a list where each is a sample"
+        )
+    return each
 
 
 def _of_all(x: Any) -> Any:

@@ -256,6 +256,30 @@ def test_a_ghost_has_no_gradient_even_if_the_others_overflow() -> None:
     assert run(_overflowed_ghost, 2) == [[math.inf], [0.0]]
 
 
+def _gathered_samples() -> Any:
+    """Dictionaries with boxes, of which each sample has another number."""
+    samples = tuple({"boxes": torch.arange(i + 1.0), "name": f"{i}"} for i in _batch(5).long())
+    whole = dd.gather(samples)
+    return type(whole).__name__, [(one["boxes"].tolist(), one["name"]) for one in whole]
+
+
+def test_a_tuple_may_hold_a_dictionary_for_each_sample() -> None:
+    expected = run(_gathered_samples, 1)[0]
+    assert len(expected[1]) == 5
+    for size in (2, 3, 7):
+        assert run(_gathered_samples, size) == [expected] * size
+
+
+def _gathered_parts() -> Any:
+    x = _batch(5)
+    return [one["x"].tolist() for one in dd.gather(({"x": x}, {"x": x + 10}, {"x": x * 2}))]
+
+
+def test_a_tuple_may_hold_dictionaries_of_rows() -> None:
+    expected = run(_gathered_parts, 1)[0]
+    assert run(_gathered_parts, 2) == [expected] * 2
+
+
 def _gathered() -> Any:
     x = _batch(5)
     rows = [int(v) for v in x]
@@ -313,6 +337,7 @@ def test_a_number_of_all_ranks_stays_one() -> None:
     [
         (lambda: dd.gather(torch.ones(len(_batch(6)) + 1)), "not a multiple of the 3 sample"),
         (lambda: dd.global_batch_size(len(_batch(6)) + 1), "not a multiple of the 3 sample"),
+        (lambda: dd.gather(({"x": _batch(6)},) * 3), "each may be a sample, or hold rows"),
         (lambda: dd.gather({_batch(6).sum()}), "cannot gather a set"),
         (lambda: dd.gather(_batch(6).sum()), "cannot gather a Tensor that is another on each"),
     ],
