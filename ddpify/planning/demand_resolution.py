@@ -23,6 +23,8 @@ _NEVER_GATHERED = (Layout.PACKED, Layout.INTERLEAVED, Layout.MIXED, Layout.LISTE
 
 def resolve(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> bool:
     """Decide what gives a use a global value; whether anything does."""
+    if _is_of_a_single_row(demand):
+        return False
     trained = any(loader.site in plan.choices.trained for loader in demand.data.loaders)
     if demand.data.found_in and demand.data.placement not in _NUMBERS_OF_ROWS:
         return _find_in_all(plan, demand, trained=trained)
@@ -72,6 +74,14 @@ def resolve(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -
             or gathering.gather_for_makers(plan, demand)
         )
     return True
+
+
+def _is_of_a_single_row(demand: Demand) -> bool:
+    """Whether ``item()`` is asked of rows that the script makes: what has one alone is no batch."""
+    data = demand.data
+    rows = data.placement is Placement.SHARD and data.form is Layout.TENSOR and not data.opaque
+    by_hand = bool(data.loaders) and all(one.role != "loader" for one in data.loaders)
+    return demand.reader == uses.ITEM and rows and by_hand
 
 
 def _find_in_all(plan: Plan, demand: Demand, *, trained: bool) -> bool:
