@@ -85,8 +85,7 @@ def _read() -> list[Plant]:
 def _try(source: Path, plants: list[Plant]) -> list[tuple[Plant, set[str]]]:
     """For each plant of one copy the confidences of what is found about it."""
     with tempfile.TemporaryDirectory() as place:
-        copy = Path(place) / source.name
-        shutil.copytree(source, copy)
+        copy = _checkout(source, Path(place))
         files = sorted({name for plant in plants for name in (plant.file, plant.entry) if name})
         before = _before(source, tuple(files))
         for plant in sorted(plants, key=lambda one: -one.line):
@@ -100,7 +99,16 @@ def _try(source: Path, plants: list[Plant]) -> list[tuple[Plant, set[str]]]:
 @cache
 def _before(source: Path, files: tuple[str, ...]) -> list[Found]:
     """What is found without any plant, once for all copies with the same files."""
-    return _lint(source, [*files])
+    with tempfile.TemporaryDirectory() as place:
+        return _lint(_checkout(source, Path(place)), [*files])
+
+
+def _checkout(source: Path, place: Path) -> Path:
+    """A copy with the ``.git`` that users have, by which the root of a project is known."""
+    copy = place / source.name
+    shutil.copytree(source, copy, ignore=shutil.ignore_patterns(".git"))
+    (copy / ".git").mkdir()
+    return copy
 
 
 def _plant(path: Path, plant: Plant) -> None:

@@ -45,7 +45,7 @@ class Cache:
         key = hashlib.blake2b(self._stem, digest_size=20)
         key.update(os.path.abspath(document.path).encode("utf-8", "surrogateescape"))
         key.update(document.path.encode("utf-8", "surrogateescape"))
-        key.update(str(document.folder).encode("utf-8", "surrogateescape"))
+        key.update(str(document.project).encode("utf-8", "surrogateescape"))
         key.update(document.data)
         return self.folder / key.hexdigest()
 

@@ -60,6 +60,23 @@ def imported(imports: Imports, importer: str, roots: list[str]) -> Iterator[str]
             break
 
 
+def highest_imported(text: str, path: Path, highest: Path) -> Path | None:
+    """The highest folder above a file's own, up to ``highest``, that has something it imports.
+
+    What a folder further down has is not looked for above it, as Python finds the nearest first.
+    """
+    left = [one for one in imports_in(text) if not one[0]]
+    found = None
+    for folder in path.parents:
+        if not folder.is_relative_to(highest):
+            break
+        away = [one for one in left if not any(imported((one,), str(path), [str(folder)]))]
+        if len(away) < len(left) and folder != path.parent:
+            found = folder
+        left = away
+    return found
+
+
 def local_files(entries: Iterable[str], roots: list[str]) -> Iterator[str]:
     """The texts of scripts, and of all local files that they name in imports, at any depth.
 

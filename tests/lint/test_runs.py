@@ -9,6 +9,7 @@ import pytest
 from ddpify.lint import runner
 from ddpify.lint.config import Settings
 from ddpify.lint.diagnostics import Diagnostic
+from ddpify.understanding.text_imports import highest_imported
 from tests.lint.setups import SETUPS
 
 TRAINER = """\
@@ -194,3 +195,33 @@ def test_a_layer_that_no_forward_uses_where_its_class_stands(project: Path) -> N
     (project / "train.py").write_text(f"from net import Net\n{head}{rest}{loop}")
     found = [where for where in places(linted(project)) if where[-1] == "DDP316"]
     assert [name for name, _, _ in found] == ["net.py"]
+
+
+@pytest.mark.parametrize("command", ["tools/train.py", "tools"])
+def test_a_project_without_a_mark_is_read_from_where_it_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    root, folder = tmp_path / "work" / "project", tmp_path / "work" / "project" / "tools"
+    for above in ("tools", "engine"):
+        (root / above).mkdir(parents=True)
+    (root / "engine" / "trainer.py").write_text(TRAINER)
+    (folder / "train.py").write_text(ENTRY.replace("from trainer", "from engine.trainer"))
+    monkeypatch.chdir(root)
+    folders = [Path(command)] if command == "tools" else []
+    (done,) = runner.lint_files(
+        [Path("tools/train.py")], Settings(root=root), folders=folders, jobs=1, cached=False
+    )
+    assert [one.code for one in done[1].found] == ["DDP501"]
+
+
+def test_the_root_is_no_higher_than_what_is_imported(tmp_path: Path) -> None:
+    entry = tmp_path / "project" / "tools" / "train.py"
+    entry.parent.mkdir(parents=True)
+    for path in ("engine.py", "project/engine.py", "project/models/net.py", "trainer.py"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("")
+    (entry.parent / "trainer.py").write_text("")
+    text = "import torch, trainer\nfrom engine import run\nfrom models.net import Net\n"
+    assert highest_imported(text, entry, tmp_path) == tmp_path / "project"
+    assert highest_imported("import torch, trainer\n", entry, tmp_path) is None
+    assert highest_imported(text, entry, tmp_path / "other") is None

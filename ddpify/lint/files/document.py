@@ -10,6 +10,7 @@ from ddpify.lint.files import notebooks
 from ddpify.records import record
 from ddpify.source import source_from_bytes
 from ddpify.understanding.searching import repository
+from ddpify.understanding.text_imports import highest_imported
 
 PYTHON, NOTEBOOK, LAUNCH = "python", "notebook", "launch"
 _LAUNCH_SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".mk")
@@ -27,9 +28,16 @@ class Document:
 
     @property
     def project(self) -> Path:
-        """The project that it belongs to: its repository, the folder that was named, or its own."""
+        """The project that it belongs to: its repository, or the folder that it is run from."""
         path = Path(os.path.abspath(self.path))
-        return repository(path) or self.folder or path.parent
+        return repository(path) or self._run_from(path)
+
+    def _run_from(self, path: Path) -> Path:
+        """The highest folder that was named, or below the working one has what it imports."""
+        text = self.data.decode("utf-8", "replace")
+        reached = highest_imported(text, path, Path.cwd()) if self.kind == PYTHON else None
+        known = [one for one in (path.parent, self.folder, reached) if one is not None]
+        return min(known, key=lambda one: len(one.parts))
 
     def texts(self) -> dict[int | None, str]:
         """Its text, or those of a notebook's code cells by their 1-based places."""
