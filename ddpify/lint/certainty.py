@@ -22,7 +22,7 @@ from ddpify.lint.scripts.number_of_ranks import starts_one_rank_a_node
 from ddpify.lint.scripts.options import asks_unknown
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED
 from ddpify.lint.scripts.set_by_rank import object_guards
-from ddpify.lint.scripts.surely_ranks import surely_asks_rank
+from ddpify.lint.scripts.surely_ranks import asks_unseen, surely_asks_rank
 from ddpify.lint.scripts.unreached import joins_no_group
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
@@ -81,7 +81,9 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
         return min(known, Confidence.LIKELY if likely else Confidence.POSSIBLE)
     if rule.name in _BY_RANK and not is_kept_by_rank(script.control, node):
         return Confidence.POSSIBLE
-    if known is Confidence.CERTAIN and not is_proved(script, rule, node):
+    if known is Confidence.CERTAIN and (
+        not is_proved(script, rule, node) or asks_unseen(script.control, node)
+    ):
         return Confidence.LIKELY
     return known
 

@@ -16,6 +16,18 @@ def surely_asks_rank(control: Control, test: cst.BaseExpression) -> bool:
     return any(_is_surely_rank(control, one, set()) for one in but_entries(test))
 
 
+def asks_unseen(control: Control, node: cst.CSTNode) -> bool:
+    """Whether a condition on a node asks for an attribute that another name of an object that is
+    not seen sets: it may be another object.
+    """
+    script = control.script
+    return any(
+        one.location in script.flow.joined
+        for guard in control.rank_guards(node, in_turn=True)
+        for one in script.flow.ancestry(guard.test, script.owners.get(guard.test, script.module))
+    )
+
+
 def _is_surely_rank(control: Control, node: cst.BaseExpression, seen: set[Location]) -> bool:
     """Whether an expression is a rank in all ways in which it gets its value."""
     flow = control.script.flow

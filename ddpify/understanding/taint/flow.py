@@ -39,6 +39,7 @@ from ddpify.understanding.taint.sources import (
     WORLD,
 )
 from ddpify.understanding.taint.uncleaned import Uncleaned
+from ddpify.understanding.taint.unseen_objects import UnseenObjects, note_reads
 from ddpify.understanding.values import Instance
 
 Entries = dict[str | None, set[str]]  # labels of a collection's entries; None for any of them
@@ -59,6 +60,7 @@ class Flow:
         self._entries: dict[Location, Entries] = defaultdict(lambda: defaultdict(set))
         self.begun: list[tuple[Location, str]] = []
         self.edges: list[FlowEdge] = []
+        self.joined: set[Location] = set()  # slots that another name of an unseen object sets
         self.sanitized: set[Location] = set()
         self._reduced_entries: dict[Location, set[str]] = defaultdict(set)
         self.names = Locations(facts, structures)
@@ -82,6 +84,7 @@ class Flow:
             computed += collector.computed_ranks
             in_place |= collector.in_place
             copied += collector.copied
+        self._join_unseen(where, in_place)
         for into, source in copied:
             if source & self.sanitized:
                 in_place |= into
@@ -207,6 +210,22 @@ class Flow:
         return dict(users)
 
     # ------------------------------------------------------------------ solving
+    def _join_unseen(
+        self, where: dict[Location, list[cst.CSTNode]], in_place: set[Location]
+    ) -> None:
+        """Let what sets an attribute of an object that is not seen set it in all files."""
+        note_reads(self.edges, self.names)
+        objects = UnseenObjects(self.edges, self.names.of_unseen)
+        for edge in self.edges:
+            more = {slot: None for one in edge.targets for slot in objects.others(one)}
+            self.joined.update(more)
+            edge.targets = list(dict.fromkeys([*edge.targets, *more]))
+        for slot in list(where):
+            for other in objects.others(slot):
+                where[other] = where[slot] = list(dict.fromkeys([*where[slot], *where[other]]))
+                self.sanitized.add(other)
+        in_place |= {other for slot in in_place for other in objects.others(slot)}
+
     def _ranks_of_all(
         self, told: set[Location], spawned: list[FlowEdge], computed: list[Dependency]
     ) -> set[Location]:

@@ -25,6 +25,7 @@ class Locations:
     def __init__(self, facts: Facts, structures: dict[ModuleFile, Structure]) -> None:
         self.facts = facts
         self.structures = structures
+        self.of_unseen: dict[Location, set[tuple[Location, str]]] = {}  # their owners and names
         self._comprehended = {
             name: one
             for structure in structures.values()
@@ -78,7 +79,23 @@ class Locations:
                 locations.append(("name", self.structures[atom.module].tree, node.attr.value))
             elif isinstance(atom, Class):
                 locations.append(("attribute", atom.node, node.attr.value))
-        return locations or [("text", module.path, sources.name_of(node))]
+        return locations or [self._of_unseen(node, module)]
+
+    def _of_unseen(self, node: cst.Attribute, module: ModuleFile) -> Location:
+        """The slot of an attribute of an object that is not seen, which is noted by its owner."""
+        slot = ("text", module.path, sources.name_of(node))
+        path = node.attr.value
+        owner = node.value
+        while isinstance(owner, cst.Attribute):
+            above = self.of_attribute(owner, module)
+            if above[0][0] != "text":
+                break
+            path = f"{owner.attr.value}.{path}"
+            owner = owner.value
+        if isinstance(owner, (cst.Name, cst.Attribute)):
+            held = self.of_target(owner, module)
+            self.of_unseen.setdefault(slot, set()).add((held[0], path))
+        return slot
 
 
 def _own_names(node: cst.BaseComp) -> list[cst.Name]:
