@@ -177,6 +177,26 @@ for epoch in range(epochs):
 
 
 @pytest.mark.parametrize(
+    ("before", "found"), [("pass", True), ("exit()", False), ("if rank > 9: exit()", True)]
+)
+def test_a_seed_for_what_stands_behind_the_end(before: str, found: bool, lint_text: Lint) -> None:
+    training = f"""
+def fit():
+    for x, y in loader:
+        criterion(model(x.cuda()), y.cuda()).backward()
+
+def main():
+    torch.manual_seed(0)
+    {before}
+    fit()
+
+model = DDP(nn.Sequential(nn.Linear(10, 2), nn.Dropout(0.5)).to(device))
+main()
+"""
+    assert bool(lint_text(SETUPS["distributed"] + training, select=("DDP601",))) is found
+
+
+@pytest.mark.parametrize(
     ("command", "files", "found"),
     [
         (LAUNCH + "--config configs/small.yaml", {"small": "accum: 1", "large": "accum: 4"}, False),

@@ -44,6 +44,19 @@ def _above(control: Control, function: cst.FunctionDef | None) -> set[cst.Functi
     return found
 
 
+def is_behind_an_end(control: Control, node: cst.CSTNode) -> bool:
+    """Whether a node is in a function whose calls all stand where no run gets to, as after
+    ``exit()``.
+    """
+    function = control.script.structure_of(node).function(node)
+    if function is None or function in control.spawned or control.callers(function):
+        return False
+    calls = _places_of_calls(control, function)
+    return bool(calls) and all(
+        isinstance(one, cst.Call) and one.func not in control.script.facts.values for one in calls
+    )
+
+
 def _places_of_calls(control: Control, function: cst.FunctionDef) -> list[cst.CSTNode]:
     """Where a function is called; of one that no run gets to, what names it so."""
     known = [site.node for site in control.callers(function)]

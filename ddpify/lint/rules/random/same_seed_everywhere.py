@@ -85,6 +85,7 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import SEEDS, Seeding, seedings, seeds
+from ddpify.lint.scripts.unreached import is_behind_an_end
 from ddpify.understanding.model_structure import layers
 from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.scopes import parameters
@@ -126,7 +127,7 @@ def check(script: Script) -> Iterator[Finding]:
     own = [
         one.place for one in _lasting(script, found) if script.owners[one.place] is script.module
     ]
-    if not own or not script.wraps:
+    if not own or not script.wraps or not _may_train(script):
         return
     if any(_is_given_elsewhere(script, one) for one in seeds(script, "torch", "cuda")):
         return
@@ -138,6 +139,12 @@ def check(script: Script) -> Iterator[Finding]:
         anyway = any(runs_in_any_case(script.control, one) for one in own)
         sure = Confidence.LIKELY if anyway and surely else Confidence.POSSIBLE
         yield Finding(own[0], text, confidence=sure)
+
+
+def _may_train(script: Script) -> bool:
+    """Whether a run gets to any training, as far as that is seen."""
+    trained = script.facts.backwards or script.method_calls("backward", everywhere=True)
+    return not trained or not all(is_behind_an_end(script.control, one) for one in trained)
 
 
 def _lasting(script: Script, found: list[Seeding]) -> list[Seeding]:
