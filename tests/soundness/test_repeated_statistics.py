@@ -46,3 +46,10 @@ def test_the_sum_of_copies_is_over_all_samples(trial: Trial, copied: str) -> Non
     lines = f'print(f"{{({copied}).sum():.6f}}")'.replace("X", "targets")
     verdict = trial.verdict(script("loop", lines))
     assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+@pytest.mark.parametrize("given", ["weights=w, axis=0", "0, w"])
+def test_an_average_by_the_weights_of_samples(trial: Trial, given: str) -> None:
+    lines = f"w = inputs[:, 0].abs().numpy()\nprint(np.average(targets.numpy(), {given}).sum())"
+    verdict = trial.verdict(script("loop", lines))
+    assert verdict.outcome is Outcome.SAME, verdict.detail

@@ -37,7 +37,22 @@ def along_dimension(one: Operation) -> Value | None:
     if one.data.counting and (one.run.module.editable or not one.run.frames_forward()):
         one.run.demand(one.operand, value(one.data), uses.POSITIONS)  # those of all ranks, then
         return value(one.data.placed(Placement.REPLICATE))
-    return _over_rows(one)
+    return _by_weights(one) or _over_rows(one)
+
+
+def _by_weights(one: Operation) -> Value | None:
+    """``np.average(x, axis=0, weights=w)``, if rows weigh, or along the samples; None for others.
+
+    All ranks compute it of the rows of all.
+    """
+    given = one.node.args if isinstance(one.node, cst.Call) else ()
+    named = [a.value for a in given if a.keyword is not None and a.keyword.value == "weights"]
+    shown = named or [a.value for a in given[2:3] if a.keyword is None]
+    beside = [(weights, held) for weights in shown if (held := one.run.seen(weights)).data]
+    if one.name != "average" or not beside:
+        return None
+    operands = [(one.operand, value(one.data)), *beside]
+    return across_samples.coupled_operands(one.run, one.node, operands, rows=False)
 
 
 def _of_a_sample(one: Operation) -> Value:
