@@ -125,13 +125,14 @@ def test_another_optimizer() -> None:
 
 
 def test_noise_of_equal_seeds_on_all_ranks() -> None:
-    def causes_of(*states: int, rows: int = 2) -> list[Cause | None]:
+    def causes_of(*states: int, rows: int = 2, of: int = 4) -> list[Cause | None]:
         comparison = Comparison(len(states), Kind.EQUIVALENT)
         place = (0, 0, 1)
         found = [Totals(draws={place: Drawn((rows, 5), state)}) for state in states]
-        noise.judge(comparison, Totals(draws={place: Drawn((4, 5), 3)}), found)
+        noise.judge(comparison, Totals(draws={place: Drawn((of, 5), 3, of)}), found)
         return [item.cause for item in comparison.differences]
 
     assert causes_of(3, 3) == causes_of(3, 4, 4) == [causes.EQUAL_NOISE]
     assert causes_of(3, 4) == causes_of(3, 3, rows=4) == []
     assert causes_of(3, 4, rows=4) == [causes.OWN_NOISE]
+    assert causes_of(3, 4, rows=1, of=1) == []

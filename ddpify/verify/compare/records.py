@@ -16,10 +16,12 @@ Mark = tuple[float, float]
 
 
 class Drawn(NamedTuple):
-    """A random tensor: its sizes, and the state of the generator that it came from."""
+    """A random tensor: its sizes, the state of the generator that it came from, and the number of
+    samples in the batch (0: unknown)."""
 
     shape: tuple[int, ...]
     state: int
+    samples: int = 0
 
     @property
     def rows(self) -> int:
@@ -215,8 +217,8 @@ def totals(path: Path) -> Totals:
             result.steps, result.work = event["steps"], event["work"]
             result.faked, result.devices = event["faked"], event["devices"]
             result.draws = {
-                (turn, batch, number): Drawn(tuple(shape), state)
-                for turn, batch, number, shape, state in event["draws"]
+                (turn, batch, number): Drawn(tuple(shape), state, samples)
+                for turn, batch, number, shape, state, samples in event["draws"]
             }
             result.drops, result.outside = event["drops"], event["outside"]
             result.complete = True

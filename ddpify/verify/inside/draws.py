@@ -82,11 +82,10 @@ def _replace_factory(name: str, method: str | None) -> None:
     def draw(*args: Any, **kwargs: Any) -> Any:
         if not PLACE.replaced():
             return real(*args, **kwargs)
-        given = kwargs.get("generator")
-        before = given and state(given.device, given)
+        given = kwargs.pop("generator", None)
         with kept_states():
             made = real(*args, **kwargs)
-        before = before or state(made.device)
+        before = state(made.device, given)
         if not made.dim():
             return _seeded(real, args, kwargs, PLACE.seed((), before))
         with torch.no_grad():
@@ -101,7 +100,6 @@ def _replace_factory(name: str, method: str | None) -> None:
 
 def _fill_integers(made: torch.Tensor, real: Any, args: Any, kwargs: Any, before: int) -> None:
     """Draw ``made`` again from a seeded state: its first row for all, or each its own."""
-    kwargs = {key: value for key, value in kwargs.items() if key != "generator"}
     again = _seeded(real, args, kwargs, PLACE.seed(made.shape, before))
     made.copy_(again[:1].expand(made.shape) if PLACE.equal_rows else again)
 

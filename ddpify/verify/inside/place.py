@@ -23,13 +23,15 @@ _REAL_DRAWS = (
 
 
 class Draw(NamedTuple):
-    """A random tensor that the training loop drew: where, its sizes, and its generator's state."""
+    """A random tensor that the training loop drew: where, its sizes, its generator's state, and
+    how many samples the latest batch has, as far as that is known."""
 
     turn: int
     batch: int
     number: int
     shape: tuple[int, ...]
     state: int
+    samples: int
 
 
 class Place:
@@ -38,7 +40,8 @@ class Place:
     ``batch`` has the number of the pass over its loader, and the number of the batch in it.
 
     ``watch`` takes the index and the content of each sample that a loader fetches. ``gpus`` says
-    whether draws may come from the generators of real GPUs. ``draws`` has the first ones.
+    whether draws may come from the generators of real GPUs. ``draws`` has the first ones,
+    and ``samples`` the number of samples that were fetched last.
     ``equal_at`` has the places of those whose rows are all the same, and ``equal_rows`` says
     whether the latest one is such. ``drawn`` has the generators that the latest samples drew
     from, where that is asked for, and ``before`` the states of all generators before the first of
@@ -54,6 +57,7 @@ class Place:
         self.equal_at: frozenset[tuple[int, int, int]] = frozenset()
         self.equal_rows = False
         self.draws: list[Draw] = []
+        self.samples = 0
         self.drawn: set[str] | None = None
         self.before: dict[str, int] | None = None
         self.watch: Callable[[Any, Any], None] = lambda index, item: None
@@ -72,7 +76,7 @@ class Place:
         turn, batch = self.batch
         known = len(self.draws) < MAX_DRAWS
         if known:
-            self.draws.append(Draw(turn, batch, self.draw, tuple(shape), state))
+            self.draws.append(Draw(turn, batch, self.draw, tuple(shape), state, self.samples))
         # Past the draws that are told, all are drawn as those are that the ranks share out.
         at = turn, batch, self.draw
         self.equal_rows = at in self.equal_at if known else bool(self.equal_at)

@@ -94,6 +94,7 @@ def _follow_loaders() -> None:
 def _fetch(self: Any, index: Any) -> Any:
     if not self.auto_collation:
         return self.collate_fn(_seeded_items(self.dataset, [index])[0])
+    PLACE.samples = len(index)
     return self.collate_fn(_seeded_items(self.dataset, index))
 
 

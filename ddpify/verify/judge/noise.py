@@ -50,13 +50,13 @@ def _repeated(own: Totals, ranks: Sequence[Totals]) -> Iterator[Difference]:
 def _different(own: Totals, ranks: Sequence[Totals]) -> Iterator[Difference]:
     """Draws that each rank makes as a whole, from generators in other states.
 
-    A draw that is as large in some batch as a rank's part of it, as in one of a single sample, is
-    smaller in others.
+    A draw for the samples of a batch is smaller on the ranks in some batch, but where every batch
+    has a single one, which ranks without any repeat.
     """
     parts = {number for _, _, number in shared_out(own, ranks)}
     for at, drawn in own.draws.items():
         whole = all(at in rank.draws and rank.draws[at].shape == drawn.shape for rank in ranks)
-        if not whole or at[2] in parts:
+        if not whole or at[2] in parts or (drawn.rows == drawn.samples == 1):
             continue
         for number, rank in enumerate(ranks):
             if rank.draws[at].state != ranks[0].draws[at].state:
