@@ -13,13 +13,14 @@ from ddpify.understanding.arguments import local_data
 from ddpify.understanding.arithmetic import gradients, tensor_parts, tensors
 from ddpify.understanding.batching import batch_rows, carried_values, earlier_samples
 from ddpify.understanding.language import imports, set_attributes
-from ddpify.understanding.libraries import instances, object_kinds, own_methods
+from ddpify.understanding.libraries import instances, lookup_by_name, object_kinds, own_methods
 from ddpify.understanding.operators.results import FIELDS
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import transpositions
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     ANY_NAME,
+    CHANGED,
     REPLICATED,
     UNKNOWN,
     Atom,
@@ -168,15 +169,18 @@ def _instance_attribute(
             earlier_samples.read_attribute(run, atom, name, node)
         held = carried_values.read(run, atom, name, held)
         option = atom.type == "argparse.Namespace"
-        return instances.option(atom, name, held) if option else _or_another(atom, held)
+        return instances.option(atom, name, held) if option else _or_another(atom, name, held)
     if isinstance(atom.type, Class):
         found = atom.type.find(name)
         if found is not None:
-            return join(*(_bind(run, node, atom, one) for one in found.atoms))
+            bound = join(*(_bind(run, node, atom, one) for one in found.atoms))
+            return _or_another(atom, name, bound)
         held = atom.of_prefix(name)
         if held is not None:
             return held
     if name.startswith("__") and name.endswith("__") and not _is_called(run, node):
+        if name == "__dict__":
+            lookup_by_name.note_change(run, node, atom)
         held = as_dictionary(run, node, atom) if name == "__dict__" else None
         return held or REPLICATED  # about the object, as its class is
     special = instances.instance_attribute(run, node, atom, name)
@@ -203,11 +207,28 @@ def as_dictionary(run: RunState, node: cst.BaseExpression, atom: Instance) -> Va
     return value(made)
 
 
-def _or_another(atom: Instance, held: Value) -> Value:
-    """A setting as it is seen to be set; an object that makes up attributes may have another."""
+def _or_another(atom: Instance, name: str, held: Value) -> Value:
+    """A setting as it is seen to be set; it may be another where something else sets it, too.
+
+    Then it is what an option of the command line is: one number, whichever. Names stay what they
+    are, but for those of reductions: a model that is chosen by its name is one that is seen.
+    """
     makes_up = isinstance(atom.type, Class) and atom.type.find("__getattr__") is not None
     constant = all(isinstance(one, Const) for one in held.atoms)
-    return join(held, value(Number())) if makes_up and constant else held
+    if makes_up and constant:
+        return join(held, value(Number()))
+    changed = atom.attribute(CHANGED) is not None and not object_kinds.is_model(atom)
+    return value(Number((atom, name))) if changed and any(map(_decides, held.atoms)) else held
+
+
+def _decides(setting: Atom) -> bool:
+    """Whether a constant may say what an operator does: along which dimension, how it reduces."""
+    if not isinstance(setting, Const):
+        return False
+    return isinstance(setting.value, int) or setting.value in _REDUCTIONS
+
+
+_REDUCTIONS = ("mean", "sum", "none", "batchmean")
 
 
 def _super_attribute(

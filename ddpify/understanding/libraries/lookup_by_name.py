@@ -8,9 +8,11 @@ import libcst as cst
 
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.batching import persistent_state
+from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (
     ANY_NAME,
+    CHANGED,
     REPLICATED,
     Atom,
     Const,
@@ -100,9 +102,18 @@ def _set_unknown(run: RunState, owner: Instance, new: Value) -> None:
 
 
 def set_any(run: RunState, owner: Instance) -> None:
-    """Let any option of the command line be something else than its parser has read."""
-    for name in list(owner.attributes) if owner.type == "argparse.Namespace" else ():
-        run.put(owner, name, REPLICATED)
+    """Let any setting, or option of the command line, be another than the one that is seen."""
+    if owner.type == "argparse.Namespace":
+        for name in list(owner.attributes):
+            run.put(owner, name, REPLICATED)
+    elif not is_model(owner):
+        run.put(owner, CHANGED, REPLICATED)
+
+
+def note_change(run: RunState, variables_of: cst.BaseExpression, owner: Instance) -> None:
+    """See that settings are changed by ``vars(x).update(..)`` or ``x.__dict__.update(..)``."""
+    if _may_be_changed(run, variables_of):
+        set_any(run, owner)
 
 
 def attributes_of(node: cst.BaseExpression, owner: Value) -> list[Value]:
@@ -149,8 +160,7 @@ def variables(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Val
         if isinstance(atom, Namespace):
             found.append(run.defined_in(node, atom))
         elif isinstance(atom, Instance):
-            if _may_be_changed(run, node):
-                set_any(run, atom)
+            note_change(run, node, atom)
             found.extend(run.as_dictionary(node, atom).atoms)
     return value(*found) or REPLICATED
 

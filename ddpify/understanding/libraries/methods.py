@@ -105,6 +105,15 @@ def _laid_out(run: RunState, node: cst.Call, made: Value) -> None:
         run.bind(tensor.value, made)
 
 
+def _may_set(run: RunState, owner: Instance) -> None:
+    """A method of an object that is not read may set what the script has set of it."""
+    found = [owner]
+    for one in found:
+        lookup_by_name.set_any(run, one)
+        held = [a for a in one.held() if isinstance(a, Instance) and a.type == owner.type]
+        found.extend(a for a in held if a not in found)
+
+
 def _object_method(  # type: ignore[no-untyped-def]
     run: RunState, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
 ) -> Value:
@@ -152,6 +161,8 @@ def _object_method(  # type: ignore[no-untyped-def]
     if of_rows is not None:
         return of_rows
     side_effects.acts_method(run, node, atom, name, args, kwargs)
+    if atom.role is None and isinstance(atom.type, str):
+        _may_set(run, atom)
     used = not run.module.is_unused(node)
     local = any(True for one in (*args, *kwargs.values()) for _ in local_data(one))
     if used and local and (is_of_python(atom.kind) or is_unread_object(run, node, atom)):

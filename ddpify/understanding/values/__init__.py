@@ -18,6 +18,7 @@ from ddpify.understanding.values.lattice import (
 )
 from ddpify.understanding.values.objects import (
     ANY_NAME,
+    CHANGED,
     CONTAINERS,
     REPLICATED,
     Bound,
@@ -33,6 +34,7 @@ from ddpify.understanding.values.tensors import NO_ROWS, Data, ReplicatedTensor
 
 __all__ = [
     "ANY_NAME",
+    "CHANGED",
     "CONTAINERS",
     "NO_ROWS",
     "REPLICATED",

@@ -24,6 +24,7 @@ _CONTAINERS = ("list", "dict", "set", "argparse.Namespace")
 
 
 _ATTRIBUTES, _ARGUMENTS = object(), object()  # all of them
+CHANGED = "<changed>"  # under it: whether settings may be others than those that are seen
 ANY_NAME = "<any>*"  # under which an attribute is held whose name is not known
 
 
