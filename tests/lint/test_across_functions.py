@@ -293,3 +293,94 @@ def test_a_call_of_an_evaluation_records_no_graph(tmp_path: Path) -> None:
     calls = [replace(one, gradient=True) for one in script.events(wrap.wrapper, "call")]
     recorded = [script.control.records_graph(one) for one in calls]
     assert sorted(recorded) == [False, True]
+
+
+HELPERS = """
+def mean(values):
+    for one in values:
+        dist.all_reduce(one)
+    return [one / world_size for one in values]
+
+def other_step(net, x, y):
+    return criterion(net(x), y)
+
+def step(net, x, y):
+    if path == "model.pt":
+        return criterion(net.module(x), y)
+    elif path == "other.pt":
+        return other_step(net, x, y)
+    raise ValueError(path)
+"""
+SUMMED = """
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    total = 0.0
+    for x, y in loader:
+        loss = criterion(model(x.to(device)), y.to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if epoch > 2:
+            loss += 0.1
+        {added}
+        if world_size > 1:
+            [loss] = mean([loss.detach()])
+        {later}
+    if rank == 0:
+        print(total)
+"""
+
+
+@pytest.mark.parametrize(
+    ("added", "later", "found"),
+    [("total += loss", "pass", True), ("pass", "total += loss", False)],
+)
+def test_a_total_of_what_a_helper_reduces_later(
+    added: str, later: str, found: bool, lint_text: Lint
+) -> None:
+    text = SETUPS["distributed"] + HELPERS + SUMMED.format(added=added, later=later)
+    assert bool(lint_text(text, select=("DDP405",))) is found
+
+
+@pytest.mark.parametrize(
+    ("test", "found"), [('elif path == "other.pt"', True), ("if epochs > 2", False)]
+)
+def test_a_wrapper_that_a_helper_of_another_branch_calls(
+    test: str, found: bool, lint_text: Lint
+) -> None:
+    helpers = HELPERS.replace(
+        'elif path == "other.pt":\n        return', f"{test}:\n        return"
+    )
+    if not found:
+        helpers = helpers.replace("return criterion(net.module(x), y)", "y = net.module(x)")
+        helpers = helpers.replace(
+            "return other_step(net, x, y)", "return other_step(net, x, y) + y"
+        )
+    steps = """
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        optimizer.zero_grad()
+        step(model, x.to(device), y.to(device)).backward()
+        optimizer.step()
+"""
+    text = SETUPS["distributed"] + helpers + steps
+    assert bool(lint_text(text, select=("DDP303",))) is found
+
+
+LEFT = """
+totals = [torch.zeros(1, device=device) for _ in range(world_size)]
+def collect(one):
+    if {test}: return
+    if rank == 0:
+        dist.gather(one, totals)
+    else:
+        dist.gather(one)
+collect(totals[0])
+"""
+
+
+@pytest.mark.parametrize(("test", "found"), [("rank != 0", True), ("epochs > 2", False)])
+def test_ranks_that_leave_before_both_branches(test: str, found: bool, lint_text: Lint) -> None:
+    text = SETUPS["distributed"] + LEFT.format(test=test)
+    assert bool(lint_text(text, select=("DDP401",))) is found

@@ -38,10 +38,24 @@ def _is_wrapped_again(script: Script, model: Instance) -> bool:
 
 
 def are_alternatives(script: Script, first: cst.CSTNode, second: cst.CSTNode) -> bool:
-    """Whether two places stand in different branches of one condition."""
-    branches = {(one.statement, one.positive) for one in script.control.guards(first)}
-    others = {(one.statement, not one.positive) for one in script.control.guards(second)}
+    """Whether two places stand in different branches of one condition, here or in their callers."""
+    branches = _branches(script, first)
+    others = {(statement, not positive) for statement, positive in _branches(script, second)}
     return not branches.isdisjoint(others)
+
+
+def _branches(
+    script: Script, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
+) -> set[tuple[cst.CSTNode, bool]]:
+    """The branches in which a node stands, and those in which all calls of its function stand."""
+    found = {(one.statement, one.positive) for one in script.control.guards(node)}
+    function = script.structure_of(node).function(node)
+    if function is None or function in seen:
+        return found
+    calls = [
+        _branches(script, site.node, seen | {function}) for site in script.control.callers(function)
+    ]
+    return found | set.intersection(*calls) if calls else found
 
 
 def _of_its_parts(script: Script, wrap: Wrap, model: Instance, kind: str) -> list[cst.CSTNode]:

@@ -38,7 +38,7 @@ from ddpify.understanding.taint.sources import (
     TOTAL,
     WORLD,
 )
-from ddpify.understanding.taint.uncleaned import Uncleaned
+from ddpify.understanding.taint.uncleaned import Uncleaned, places_of_reductions
 from ddpify.understanding.taint.unseen_objects import UnseenObjects, note_reads
 from ddpify.understanding.values import Instance
 
@@ -95,6 +95,8 @@ class Flow:
         self._sanitize_collections()
         self._sanitize_synchronised()
         places = {location: nodes for location, nodes in where.items() if location in known}
+        for location, nodes in places_of_reductions(self.edges, facts).items():
+            places.setdefault(location, []).extend(nodes)
         self.made_of.leave_uncleaned(Uncleaned(structures, places, self.edges_into))
         self._global_ranks = self._ranks_of_all(told["rank"], spawned, computed)
         self._spread({})

@@ -196,12 +196,18 @@ def _called_with_gradients(script: Script, wrapper: Instance, bypass: cst.Call) 
         and event.site.node is not bypass
         and module_of(event.site.node.func) is None
         and script.is_wrapped(event.site.node.func)
+        and not _is_method(script, event.site.node.func)
         and _is_beside(script, event.site.node, bypass)
         and not are_alternatives(script, event.site.node, bypass)
         and reaches_loss(script, event.site.node)
         and are_averaged_together(script, wrapper, event.site.node, bypass)
         for event in script.events(wrapper, "call")
     )
+
+
+def _is_method(script: Script, func: cst.BaseExpression) -> bool:
+    """``model.penalty`` of a model that may be wrapped, or not: it is no call of the wrapper."""
+    return isinstance(func, cst.Attribute) and script.is_wrapped(func.value)
 
 
 def _is_beside(script: Script, one: cst.Call, other: cst.Call) -> bool:

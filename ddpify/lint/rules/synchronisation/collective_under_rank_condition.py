@@ -150,7 +150,7 @@ def check(script: Script) -> Iterator[Finding]:
         if not script.strict and has_left(script.control, call):
             continue
         name = reached_collective(script, call)
-        if name is None or any(_is_answered(script, guard, call, name) for guard in guards):
+        if name is None or _are_answered(script, guards, call, name):
             continue
         yield Finding(
             call,
@@ -189,6 +189,12 @@ def _rest_of_function(script: Script, statement: cst.If) -> list[cst.CSTNode]:
             found += body[body.index(below) + 1 :]
         below = above
     return found
+
+
+def _are_answered(script: Script, guards: list[Guard], call: cst.Call, name: str) -> bool:
+    """Whether other ranks meet the same collective, and none of them has left before it."""
+    answered = [one for one in guards if _is_answered(script, one, call, name)]
+    return bool(answered) and all(one in answered for one in guards if one.left_early)
 
 
 def _is_answered(script: Script, guard: Guard, call: cst.Call, name: str) -> bool:
