@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+import libcst as cst
 import pytest
 
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.records import replace
 from ddpify.source import source_from_bytes
 from tests.lint.conftest import Lint
@@ -384,3 +386,14 @@ collect(totals[0])
 def test_ranks_that_leave_before_both_branches(test: str, found: bool, lint_text: Lint) -> None:
     text = SETUPS["distributed"] + LEFT.format(test=test)
     assert bool(lint_text(text, select=("DDP401",))) is found
+
+
+def test_a_module_is_told_nothing_in_code_that_no_run_gets_to(tmp_path: Path) -> None:
+    text = "import torch\nimport torch.distributed as dist\n\ndef gather(x):\n"
+    text += "    dist.all_reduce(x)\n    return torch.relu(x)\n"
+    (tmp_path / "features.py").write_text(text)
+    source = SETUPS["distributed"] + "import features\ntotal = 0.0\n"
+    script = Script(source_from_bytes(source.encode(), str(tmp_path / "train.py")), tmp_path)
+    calls = [one for file in script.structures.values() for one in file.all(cst.Call)]
+    assert len(script.structures) == 2
+    assert not any(UnseenCode(script).tells_object(one) for one in calls)

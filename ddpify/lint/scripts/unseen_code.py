@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import code_of, dotted
 from ddpify.understanding.taint.call_graph import called
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import GIVEN, LOCAL, TOTAL
@@ -67,10 +67,10 @@ class UnseenCode:
         }
         for structure in self.script.structures.values():
             for call in structure.all(cst.Call):
-                found |= self._tells_object(call)
+                found |= self.tells_object(call)
         return self.script.flow.derived(found)
 
-    def _tells_object(self, call: cst.Call) -> set[Location]:
+    def tells_object(self, call: cst.Call) -> set[Location]:
         """``meter.update(loss)``, where the meter's class is not seen."""
         if not isinstance(call.func, cst.Attribute):
             return set()
@@ -82,9 +82,16 @@ class UnseenCode:
         if not any(map(self._may_be_part, call.args)):
             return set()
         told = call.func.value
-        if not isinstance(told, (cst.Name, cst.Attribute)):
+        if not isinstance(told, (cst.Name, cst.Attribute)) or self._is_module(told):
             return set()
         return self.script.control.locations(told)
+
+    def _is_module(self, node: cst.BaseExpression) -> bool:
+        """Whether a name is that of a known or local module, in code that no run gets to."""
+        owner = self.script.owners[node]
+        name = owner.structure.imported.get((dotted(node) or "").partition(".")[0])
+        local = name is not None and self.script.project.resolve(name, owner) is not None
+        return local or (name is not None and self._is_known(name))
 
     def _may_be_part(self, given: cst.Arg) -> bool:
         """Whether an argument is a rank's own, or was until a collective got it."""
