@@ -61,9 +61,11 @@ def loader_name(plan: Plan, site: Site, loaders: frozenset[Instance]) -> str:
     return next((c for c, places in around.items() if places == made and c in shared), "")
 
 
-def _names_of_loaders(plan: Plan, scope: cst.CSTNode) -> dict[str, set[tuple[cst.CSTNode, ...]]]:
+def _names_of_loaders(
+    plan: Plan, scope: cst.CSTNode
+) -> dict[str, set[tuple[cst.CSTNode | int, ...]]]:
     """By their code, names in a scope with the places of the loaders that they stand for."""
-    found: dict[str, set[tuple[cst.CSTNode, ...]]] = {}
+    found: dict[str, set[tuple[cst.CSTNode | int, ...]]] = {}
     for node in walk(scope):
         if isinstance(node, (cst.Name, cst.Attribute)) and dotted(node) is not None:
             held = plan.facts.values.get(node, UNKNOWN)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import collating
+from ddpify.understanding.batching import collating, current_batch
 from ddpify.understanding.choices import BatchSwitch
 from ddpify.understanding.facts import LateUse, Site
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.liveness import assigned, reads
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import children, walk
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import code_of, displayed
 from ddpify.understanding.values import UNKNOWN, Atom, Data, Instance, deep_atoms, value
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _is_row_each(rows: Data, use: LateUse) -> bool:
     form = rows.form is Layout.TENSOR or listed
     plain = rows.placement is Placement.SHARD and form and rows.dim == 0
     several = rows.several or rows.flat or rows.opaque
-    return plain and not several and rows.loaders == use.loaders
+    return plain and not several and rows.loaders <= use.loaders
 
 
 class _Names:
@@ -97,8 +97,41 @@ class _Names:
         within = structure.function(site.node) or structure.tree
         self.bindings: dict[str, list[_Binding]] = {}
         for node in _of_one_scope(within):
-            for name, made_of in _bound(node):
+            for name, made_of in self._in_turn(node) or _bound(node):
                 self.bindings.setdefault(name, []).append(made_of)
+
+    def _in_turn(self, node: cst.CSTNode) -> list[tuple[str, _Binding]]:
+        """The names that get batches which came in turn, each batch as from a place of its own."""
+        if isinstance(node, cst.Assign) and self._gives_several(node.value):
+            each = [part for one in node.targets for part in displayed(one.target) or ()]
+        elif isinstance(node, cst.For):
+            each = [part for part in displayed(node.target) or () if self._may_be_earlier(part)]
+            each = [] if len(each) < 2 or self._gives_one(node) else each
+        else:
+            return []
+        apart = {part: cst.Ellipsis() for part in each}
+        return [(name, apart[part]) for part in each for name in assigned(part)]
+
+    def _gives_several(self, node: cst.BaseExpression) -> bool:
+        held = self.plan.facts.values.get(node, UNKNOWN)
+        return any(isinstance(one, Instance) for one in held.atoms) and self._are_in_turn(node)
+
+    def _are_in_turn(self, node: cst.BaseExpression) -> bool:
+        return current_batch.are_in_turn(self.plan.facts.values.get(node, UNKNOWN))
+
+    def _may_be_earlier(self, target: cst.BaseExpression) -> bool:
+        """Whether names of a target hold rows of the current batch or of an earlier one."""
+        return any(
+            self._are_in_turn(part)
+            for part in (target, *walk(target))
+            if isinstance(part, cst.Name)
+        )
+
+    def _gives_one(self, loop: cst.For) -> bool:
+        """Whether a loop goes through batches that came in turn, one in each round."""
+        return self._are_in_turn(loop.iter) and not any(
+            map(displayed, displayed(loop.target) or ())
+        )
 
     def beside(self, name: str) -> Iterator[str]:
         """The names that hold what came with what this name holds."""
@@ -139,7 +172,8 @@ class _Names:
         return {
             part.value
             for part in walk(node)
-            if isinstance(part, cst.Name) and part.value in self.bindings and self._holds_rows(part)
+            if isinstance(part, cst.Name) and part.value in self.bindings
+            if self._holds_rows(part) and not self._gives_several(part)
         }
 
     def _holds_rows(self, node: cst.Name) -> bool:

@@ -35,7 +35,7 @@ class Choices:
     replicated: set[cst.CSTNode] = field(default_factory=set)  # loaders' places that are not split
     beside: set[cst.CSTNode] = field(default_factory=set)  # that are taken beside other batches
     # Pairs of loaders' places whose batches are trained on together, and may differ in size.
-    unequal: set[frozenset[tuple[cst.CSTNode, ...]]] = field(default_factory=set)
+    unequal: set[frozenset[tuple[cst.CSTNode | int, ...]]] = field(default_factory=set)
     # Statements before which the batch of one of several loaders is made the current one again.
     switches: dict[cst.CSTNode, BatchSwitch] = field(default_factory=dict)
     # Slices that cut a batch down to its first rows, with code for its loader.

@@ -18,7 +18,7 @@ from ddpify.understanding.frames import Frame
 _CALLS = 3  # that are told apart
 _MOST = 16  # ways to one place; what comes later shares one object, or the work would explode
 
-Context = tuple[cst.CSTNode, ...]
+Context = tuple[cst.CSTNode | int, ...]
 
 
 class Contexts:

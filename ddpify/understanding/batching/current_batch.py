@@ -24,6 +24,7 @@ from ddpify.understanding.values import (
     Tup,
     Value,
     deep_atoms,
+    join,
     value,
 )
 
@@ -60,6 +61,18 @@ def held_since(run: RunState, begun: int, held: Value) -> Value:
     if not since or not any(map(_is_part, _held_in(held))):
         return held
     return _of_the_past(run, held, frozenset().union(*since))
+
+
+def perhaps_earlier(run: RunState, held: Value) -> Value:
+    """One of several batches that came in turn: of the current one, or of an earlier one."""
+    places: Places = frozenset(one.place for one in joint_loaders.sources(held))
+    return join(held, _of_the_past(run, held, places)) if places else held
+
+
+def are_in_turn(held: Value) -> bool:
+    """Whether a collection holds several batches that came in turn."""
+    parts = [a for a in _held_in(held) if isinstance(a, Data) and a.placement.local]
+    return any(a.past for a in parts) and not all(a.past for a in parts)
 
 
 def _scopes(run: RunState) -> Iterator[Scope]:
@@ -196,10 +209,12 @@ def comprehension_ended(run: RunState, sources: frozenset[Instance]) -> None:
 
 def used(run: RunState, node: cst.CSTNode, rows: Iterable[Data]) -> None:
     """Something uses the sizes of the batch that these rows, or parts, come from."""
+    rows = list(rows)
+    earlier = frozenset(one for data in rows if data.past for one in data.loaders)
+    if earlier:
+        found = LateUse(run.site(node), earlier, earlier, run.call_path)
+        run.facts.batches.past_batches.setdefault(node, found)
     for data in rows:
-        if data.past:
-            found = LateUse(run.site(node), data.loaders, data.loaders, run.call_path)
-            run.facts.batches.past_batches.setdefault(node, found)
         loaders = frozenset(one for one in data.loaders if one.role == "loader")
         made = {one.place for one in data.loaders}  # what was decided names those of earlier runs
         for owner in run.current_loaders:

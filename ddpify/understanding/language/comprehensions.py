@@ -94,6 +94,7 @@ def _item(run: RunState, node: Comprehension) -> Value:
     through = elements.goes_through_batches(run, iterable)
     element = elements.iterate(run, node.for_in.iter, iterable) if through else UNKNOWN
     current_batch.taken(run, joint_loaders.last(run, element))
+    begun = len(run.batches_so_far)
     with (
         run.taking_rows(node.for_in.iter, random_numbers.rows_of(run, node.for_in.iter)),
         run.through_replicated(replicated),
@@ -103,10 +104,10 @@ def _item(run: RunState, node: Comprehension) -> Value:
             item = definition_sites.kept(run.eval(node.value), node.value)
         else:
             item = run.eval(node.elt)
-    if joint_loaders.sources(element):
-        item = elements.kept_of_batches(
-            run, node.value if isinstance(node, cst.DictComp) else node.elt, item
-        )
+    if joint_loaders.sources(element) or current_batch.are_in_turn(iterable):
+        item = elements.kept_of_batches(run, _made_in_round(node)[-1], item)
+    if len(run.batches_so_far) > begun:  # each round takes one, as of [next(it) for it in its]
+        item = current_batch.perhaps_earlier(run, item)
     current_batch.comprehension_ended(run, joint_loaders.sources(element))
     return item
 
@@ -122,7 +123,9 @@ def _of_a_tuple(run: RunState, node: cst.BaseSimpleComp) -> Value | None:
     made = run.instance(node, run.module, "list")
     for number, item in enumerate(items):
         assignments.assign(run, node.for_in.target, item)
+        run.items_in_turn.append(number)
         run.put(made, f"[{number}]", run.eval(node.elt))
+        run.items_in_turn.pop()
     names.clear()
     names.update(before)
     return value(made)

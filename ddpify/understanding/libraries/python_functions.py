@@ -304,8 +304,24 @@ def _zip(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         _take_alike(run, node, made, args)
     each = [run.iterate(_argument(node, i), a) for i, a in enumerate(args)]
     collating_order.put_beside(run, node, args, each)
-    made.hold("*", value(Tup(tuple(each))))
+    together = value(Tup(tuple(each)))
+    if _are_spread(node, args) and joint_loaders.sources(together):
+        together = _in_turn(run, node, join(*each))
+    made.hold("*", together)
     return value(made)
+
+
+def _in_turn(run: RunState, node: cst.BaseExpression, batch: Value) -> Value:
+    """As many batches as there are loaders, which nothing tells."""
+    batches = run.instance(node, run.module, "list")
+    run.put(batches, "*", current_batch.perhaps_earlier(run, batch))
+    return value(batches)
+
+
+def _are_spread(node: cst.BaseExpression, args: list[Value]) -> bool:
+    """Whether an argument stands for any number of them, as in ``zip(*loaders)``."""
+    given = node.args if isinstance(node, cst.Call) else ()
+    return len(given) == len(args) and any(one.star for one in given)
 
 
 def _take_alike(
@@ -490,8 +506,9 @@ def _next(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     if any(isinstance(a, Data) for a in deep_atoms(element)):
         shown = node.args[0].value if isinstance(node, cst.Call) and node.args else None
         run.takes_batch(shown.value if isinstance(shown, cst.Name) else "")
+        joint_loaders.taken_at_once(run, node, element)
         joint_loaders.taken_besides(run, node, element)
-        current_batch.asked(run, joint_loaders.sources(element), element)
+        current_batch.asked(run, joint_loaders.last(run, element), element)
     if len(args) < 2:
         return element
     run.demand(_argument(node, 1), args[1], uses.A_STATISTIC)
@@ -508,8 +525,11 @@ def _map(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     rows = bool(each) and all(per_sample_lists.are_rows(one) for one in each)
     made.each = rows
     _take_alike(run, node, made, [UNKNOWN, *args[1:]])
+    begun = len(run.batches_so_far)
     with earlier_samples.in_turn(run, node, samples=rows):
         made.hold("*", run.call(node, args[0], each, {}) if args else UNKNOWN)
+    if len(run.batches_so_far) > begun:  # each round takes one, as map(next, iterators) does
+        made.hold("*", current_batch.perhaps_earlier(run, made.elements))
     made.each = made.each and not earlier_samples.go_on(run, node)
     return value(made)
 

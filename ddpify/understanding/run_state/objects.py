@@ -9,6 +9,7 @@ from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.run_state.state import State
 from ddpify.understanding.values import CONTAINERS, Class, Function, Instance, Value, join
 
+_IN_TURN = (*CONTAINERS, "torch.utils.data.DataLoader")
 _LITERALS = (cst.BaseNumber, cst.BaseString)
 
 
@@ -18,6 +19,8 @@ class Objects(State):
     def instance(self, node: cst.CSTNode, module: ModuleFile, kind: Class | str) -> Instance:
         """The object made at a place, one for each way of the last few calls that lead there."""
         callers = self._contexts.last_calls(self.frames)
+        if kind in _IN_TURN:  # a model is one for all of these rounds
+            callers = (*callers, *self.items_in_turn)
         # Classes may share their name; what a trial makes is not what the code itself makes.
         known = (kind if isinstance(kind, str) else kind.node, self.tried is not None)
         key = (node, callers, known)

@@ -46,7 +46,7 @@ class State(Code):
         # Decided reductions without which this run might have done something else.
         self.effective: set[cst.CSTNode] = set()
         self.facts = Facts()
-        self.heap: dict[tuple[cst.CSTNode, tuple[cst.CSTNode, ...], object], Instance] = {}
+        self.heap: dict[tuple[cst.CSTNode, tuple[cst.CSTNode | int, ...], object], Instance] = {}
         self.made_in: dict[Instance, frozenset[cst.CSTNode]] = {}
         self.scopes: dict[ModuleFile, Scope] = {}
         self.loop_ends: dict[object, dict[str, Value]] = {}
@@ -88,6 +88,8 @@ class State(Code):
         self.gone_through: list[cst.BaseExpression] = []  # what these loops go through
         # The loaders that the current batch comes from, for each way of getting here.
         self.current_loaders: frozenset[frozenset[Instance]] = frozenset()
+        # Of comprehensions in progress that are gone through item by item, the item's number.
+        self.items_in_turn: list[int] = []
         self.batches_so_far: list[frozenset[object]] = []  # where the loaders of each are made
         self.current_replicated: frozenset[frozenset[Instance]] = (
             frozenset()

@@ -41,7 +41,9 @@ class Instance(Container):
     role: str | None = None
     maker: Instance | None = None  # whose method it was first made in
     each: bool = False  # a list with an item for each of a rank's rows
-    calls: tuple[cst.CSTNode, ...] = ()  # the last ones that led to the place where it is made
+    calls: tuple[
+        cst.CSTNode | int, ...
+    ] = ()  # the last ones that led to the place where it is made
     _attributes: dict[str, Value] = field(default_factory=dict)
     _arguments: dict[str, Value] = field(default_factory=dict)
     _read: set[object] = field(default_factory=set)  # names, or all of them, in this pass
@@ -61,7 +63,7 @@ class Instance(Container):
         return self.type if isinstance(self.type, str) else ""
 
     @property
-    def place(self) -> tuple[cst.CSTNode, ...]:
+    def place(self) -> tuple[cst.CSTNode | int, ...]:
         """Where it is made, with the calls that led there: the same in every run."""
         return (self.site, *self.calls)
 
