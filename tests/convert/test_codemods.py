@@ -1203,10 +1203,12 @@ for a, b in check:
     assert lines[-2:] == ["if dd.is_main():", "os.fsync(log.fileno())"]
 
 
-def test_what_a_library_makes_of_rows_in_a_forward_are_rows(tmp_path: Path) -> None:
-    text = HEAD.replace(
-        "import torch\n", "import torch\nfrom flash_attn import flash_attn_func\n", 1
-    )
+@pytest.mark.parametrize("known", [True, False])
+def test_a_forward_gives_a_librarys_function_a_ranks_rows_if_it_is_known(
+    tmp_path: Path, known: bool
+) -> None:
+    name = "flash_attn_func" if known else "other_func"
+    text = HEAD.replace("import torch\n", f"import torch\nfrom flash_attn import {name}\n", 1)
     net = """\
 class Net(nn.Module):
     def __init__(self):
@@ -1215,15 +1217,15 @@ class Net(nn.Module):
 
     def forward(self, x):
         h = self.one(x)
-        return attend(h, h, h)
+        return FUNCTION(h, h, h)
 
 
-"""
+""".replace("FUNCTION", name)
     text = text.replace("brain = nn.Linear(4, 3)\n", net + "brain = Net()\n")
     step = STEP + "    z = brain(a)\n    print(z.size(0), z.mean().item())\n"
-    assert added(tmp_path, text + step)[-1] == (
-        "print(dd.global_batch_size(z), dd.mean(z.mean()).item())"
-    )
+    lines = added(tmp_path, text + step)
+    assert ("print(dd.global_batch_size(z), dd.mean(z.mean()).item())" in lines) is known
+    assert (f"return {name}(dd.gather(h), dd.gather(h), dd.gather(h))" in lines) is not known
 
 
 def test_the_script_s_own_sampler_stays_with_distributed_order(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from ddpify.understanding.libraries import (
     escaping_loaders,
     losses,
     parts_of_receiver,
+    per_sample_functions,
     random_numbers,
     side_effects,
 )
@@ -70,6 +71,8 @@ def foreign(
 ) -> Value:
     """A function of some other library: it reads whatever it gets."""
     escaping_loaders.note_loaders(run, node, name, args, kwargs)
+    if run.frames_forward() and not run.collating and per_sample_functions.is_one(name):
+        return opaque(run, node, None, args, kwargs)
     operands = argument_pairs(node, args, kwargs)
     tensor_pairs.note_used_unseen(run, node, [v for _, v in operands])
     collating.read_together(run, node, [one for _, one in operands])
