@@ -52,7 +52,8 @@ def apply(
             return _on_all_rows(run, node, shown, [args[number] for number in rows], result)
     run.facts.forwards.applied.setdefault(made.node, set()).update(rows)
     if rows and run.frames_forward():
-        context = [] if made.find("setup_context") else [UNKNOWN]
+        held = value(run.instance(made.node, made.module, CONTEXT))
+        context = [] if made.find("setup_context") else [held]
         for function in (made.find("forward") or UNKNOWN).of(Function):
             run.call(node, value(function), [*context, *args], {})
     return opaque.opaque(run, node, None, args, kwargs)

@@ -9,7 +9,7 @@ import libcst as cst
 import pytest
 
 from ddpify.convert import convert_file
-from ddpify.planning import solver
+from ddpify.planning import plan
 from ddpify.planning.conversion_options import Options
 from ddpify.planning.gathering import forget_ways_back
 from ddpify.planning.plan import Reduction
@@ -850,7 +850,7 @@ def test_what_is_taken_back_too_often_is_never_decided_there_again(
 ) -> None:
     script = FIXTURES / "reduction_in_helper" / "train.py"
     before = convert_file(script).data  # one decision is taken back once
-    monkeypatch.setattr(solver, "_CHANGES_OF_MIND", 0)
+    monkeypatch.setattr(plan, "_CHANGES_OF_MIND", 0)
     assert convert_file(script).data == before
 
 
