@@ -395,6 +395,13 @@ def _parts(atom: Atom) -> dict[str, Value]:
     return {}
 
 
+def _may_have_rows_of_all(atom: Atom) -> TypeGuard[Data]:
+    """Whether all ranks have a part of a batch alike that may have a row for each sample."""
+    if not isinstance(atom, Data) or atom.placement is not Placement.REPLICATE:
+        return False
+    return atom.form is Layout.GATHERED or atom.flat
+
+
 def _batch(made: Value, usual: Data, *, whole: bool = False) -> Value:
     """A batch with its rows, and what is not understood in it taken for rows that come first.
 
@@ -414,7 +421,7 @@ def _batch_atom(atom: Atom, usual: Data, *, whole: bool) -> Value:
         return value(replace(usual, dim=atom.dim, ndim=atom.ndim, form=form))
     if whole and _counts_samples(atom):
         return value(Data(Placement.REPLICATE, usual.loaders, form=NumberKind.TOTAL))
-    if isinstance(atom, Data) and (atom.form is Layout.GATHERED or atom.flat):
+    if _may_have_rows_of_all(atom):
         return value(replace(atom, form=Layout.GATHERED, loaders=usual.loaders))
     if whole and _is_replicated(atom):
         return REPLICATED if isinstance(atom, Data) else value(atom)
