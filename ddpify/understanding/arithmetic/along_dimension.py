@@ -45,11 +45,13 @@ def _by_weights(one: Operation) -> Value | None:
 
     All ranks compute it of the rows of all.
     """
-    given = one.node.args if isinstance(one.node, cst.Call) else ()
+    if one.name != "average" or not isinstance(one.node, cst.Call):
+        return None
+    given = one.node.args
     named = [a.value for a in given if a.keyword is not None and a.keyword.value == "weights"]
     shown = named or [a.value for a in given[2:3] if a.keyword is None]
     beside = [(weights, held) for weights in shown if (held := one.run.seen(weights)).data]
-    if one.name != "average" or not beside:
+    if not beside:
         return None
     operands = [(one.operand, value(one.data)), *beside]
     return across_samples.coupled_operands(one.run, one.node, operands, rows=False)
