@@ -119,34 +119,25 @@ def _distributes_in_any_case(script: Script) -> bool:
     return all(runs_in_any_case(script.control, one) for one in distributing_places(script))
 
 
-def runs_in_any_case(
-    control: Control, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
-) -> bool:
-    """Whether a node is reached whatever the options of the run are."""
-    if any(asks_unknown(control, guard.test) for guard in control.guards(node)):
-        return False
-    function = control.script.structure_of(node).function(node)
-    if function is None or function in control.spawned or function in seen:
-        return True
-    inner = seen | {function}
-    callers = control.callers(function)
-    return any(runs_in_any_case(control, site.node, inner) for site in callers)
+def runs_in_any_case(control: Control, node: cst.CSTNode) -> bool:
+    """Whether a node is reached on some way whatever the options of the run are."""
+    return not control.holds_on_every_way(
+        node,
+        lambda one: any(asks_unknown(control, guard.test) for guard in control.guards(one)),
+        begins=control.spawned,
+        uncalled=True,
+    )
 
 
-def is_kept_by_rank(
-    control: Control, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
-) -> bool:
+def is_kept_by_rank(control: Control, node: cst.CSTNode) -> bool:
     """Whether a condition around a node, here or where its function is called, surely asks for
     the rank.
     """
-    guards = control.rank_guards(node, in_turn=True)
-    if any(surely_asks_rank(control, guard.test) for guard in guards):
-        return True
-    if object_guards(control, node):
-        return True
-    function = control.script.structure_of(node).function(node)
-    if function is None or function in seen or function in control.spawned:
-        return False
-    inner = seen | {function}
-    callers = control.callers(function)
-    return any(is_kept_by_rank(control, site.node, inner) for site in callers)
+    return any(
+        bool(object_guards(control, one))
+        or any(
+            surely_asks_rank(control, guard.test)
+            for guard in control.rank_guards(one, in_turn=True)
+        )
+        for one in control.ways_to(node, control.spawned)
+    )

@@ -44,7 +44,7 @@ def is_proved(script: Script, rule: Rule, node: cst.CSTNode) -> bool:
     if rule.name in _BY_LAUNCHER and not is_launched(script.paths, script.texts):
         return False
     return script.facts.cut_short is None and _is_reached(
-        script.control, node, script.once(distributing_branches), frozenset()
+        script.control, node, script.once(distributing_branches)
     )
 
 
@@ -67,25 +67,19 @@ def distributing_branches(script: Script) -> Branches:
     return frozenset[tuple[str, bool]]().union(*found)
 
 
-def _is_reached(
-    control: Control, node: cst.CSTNode, taken: Branches, seen: frozenset[cst.CSTNode]
-) -> bool:
+def _is_reached(control: Control, node: cst.CSTNode, taken: Branches) -> bool:
     """Whether runs on several processes get to a node, whatever else their options say."""
-    structure = control.script.structure_of(node)
-    if any(isinstance(one, _HANDLERS) for one in structure.up(node)):
-        return False
-    if any(
-        (code_of(one.test), one.positive) not in taken and _asks_unseen(control, one.test)
-        for one in control.guards(node)
-    ):
-        return False
-    function = structure.function(node)
-    if function is None or function in control.spawned:
-        return True
-    if function in seen:
-        return False
-    callers = control.callers(function)
-    return any(_is_reached(control, site.node, taken, seen | {function}) for site in callers)
+
+    def may_be_passed(one: cst.CSTNode) -> bool:
+        above = control.script.structure_of(one).up(one)
+        return any(isinstance(x, _HANDLERS) for x in above) or any(
+            (code_of(guard.test), guard.positive) not in taken and _asks_unseen(control, guard.test)
+            for guard in control.guards(one)
+        )
+
+    return not control.holds_on_every_way(
+        node, may_be_passed, begins=control.spawned, uncalled=True
+    )
 
 
 def _asks_unseen(control: Control, test: cst.BaseExpression) -> bool:

@@ -15,20 +15,13 @@ if TYPE_CHECKING:
     from ddpify.lint.scripts.control import Control
 
 
-def ends_before_group(
-    control: Control, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
-) -> bool:
+def ends_before_group(control: Control, node: cst.CSTNode) -> bool:
     """Whether each way to a node leaves the script before the group starts, or is refused where
     models are wrapped.
     """
-    if _leaves_first(control, node) or _is_refused_to_ranks(control, node):
-        return True
-    function = control.script.structure_of(node).function(node)
-    if function is None or function in seen:
-        return False
-    callers = control.callers(function)
-    inner = seen | {function}
-    return bool(callers) and all(ends_before_group(control, one.node, inner) for one in callers)
+    return control.holds_on_every_way(
+        node, lambda one: _leaves_first(control, one) or _is_refused_to_ranks(control, one)
+    )
 
 
 def _leaves_first(control: Control, node: cst.CSTNode) -> bool:

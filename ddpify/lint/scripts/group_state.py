@@ -17,18 +17,11 @@ _LEAVING = (cst.If, cst.Try, cst.TryStar, cst.For, cst.While, cst.Match, cst.Fun
             cst.ClassDef, cst.Lambda)  # fmt: skip
 
 
-def is_joined(
-    control: Control, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
-) -> bool:
-    """Whether every path to a node leads through the start of the process group."""
-    if any(_joins(control, one) for one in _before(control, node)):
-        return True
-    function = control.script.structure_of(node).function(node)
-    if function is None or function in seen:
-        return False
-    callers = control.callers(function)
-    inner = seen | {function}
-    return bool(callers) and all(is_joined(control, site.node, inner) for site in callers)
+def is_joined(control: Control, node: cst.CSTNode) -> bool:
+    """Whether every way to a node leads through the start of the process group."""
+    return control.holds_on_every_way(
+        node, lambda one: any(_joins(control, before) for before in _before(control, one))
+    )
 
 
 def has_left(control: Control, node: cst.CSTNode) -> bool:

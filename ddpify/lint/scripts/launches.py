@@ -62,18 +62,18 @@ def _is_for_one(script: Script, texts: Texts) -> bool:
     if script.control.spawned or not (others or script.project.entry.path.suffix == _NOTEBOOK):
         return False
     groups = script.calls(INIT_GROUP, everywhere=True)
-    return all(_is_under_a_condition(script.control, one, frozenset()) for one in groups)
+    return all(_is_under_a_condition(script.control, one) for one in groups)
 
 
-def _is_under_a_condition(control: Control, node: cst.CSTNode, seen: frozenset[object]) -> bool:
+def _is_under_a_condition(control: Control, node: cst.CSTNode) -> bool:
     """Whether each way to a node leads through some condition, or past a return."""
-    structure = control.script.structure_of(node)
-    function = structure.function(node)
-    returns = structure.inside(function, cst.Return) if function is not None else ()
-    if control.guards(node) or any(structure.order[x] < structure.order[node] for x in returns):
-        return True
-    if function is None or function in seen or function in control.spawned:
-        return False
-    inner = seen | {function}
-    callers = control.callers(function)
-    return all(_is_under_a_condition(control, one.node, inner) for one in callers)
+
+    def holds(one: cst.CSTNode) -> bool:
+        structure = control.script.structure_of(one)
+        function = structure.function(one)
+        returns = structure.inside(function, cst.Return) if function is not None else ()
+        return bool(control.guards(one)) or any(
+            structure.order[x] < structure.order[one] for x in returns
+        )
+
+    return control.holds_on_every_way(node, holds, begins=control.spawned, uncalled=True)

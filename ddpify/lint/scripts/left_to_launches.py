@@ -75,7 +75,7 @@ def is_reached_by_none(
     """
     known = script.once(known_launches)
     return known is not None and all(
-        _is_denied(script.control, node, one, but, later, frozenset()) for one in known
+        _is_denied(script.control, node, one, but, later) for one in known
     )
 
 
@@ -86,27 +86,18 @@ def is_off_in_all(script: Script, test: cst.BaseExpression) -> bool:
 
 
 def _is_denied(
-    control: Control,
-    node: cst.CSTNode,
-    launch: Launch,
-    but: Branches,
-    later: bool,
-    seen: frozenset[cst.CSTNode],
+    control: Control, node: cst.CSTNode, launch: Launch, but: Branches, later: bool
 ) -> bool:
-    if any(
-        (code_of(one.test), one.positive) not in but
-        and _fails(control, one.test, one.positive, launch, later)
-        for one in control.guards(node)
-    ):
-        return True
-    function = control.script.structure_of(node).function(node)
-    if function is None or function in seen or function in control.spawned:
-        return False
-    inner = seen | {function}
-    callers = control.callers(function)
-    return bool(callers) and all(
-        _is_denied(control, one.node, launch, but, later, inner) for one in callers
-    )
+    """Whether each way to a node has a condition that does not hold in a launch."""
+
+    def denied(one: cst.CSTNode) -> bool:
+        return any(
+            (code_of(guard.test), guard.positive) not in but
+            and _fails(control, guard.test, guard.positive, launch, later)
+            for guard in control.guards(one)
+        )
+
+    return control.holds_on_every_way(node, denied, begins=control.spawned)
 
 
 def _fails(

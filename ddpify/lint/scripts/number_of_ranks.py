@@ -29,24 +29,14 @@ def distributes_never(control: Control) -> bool:
     """Whether all wrappers and groups stand under a condition that is set to False, for good."""
     script = control.script
     places = [wrap.site.node for wrap in script.wraps] + script.calls(INIT_GROUP, everywhere=True)
-    return any(_is_guarded_off(control, place) for place in places) and all(
-        _is_off(control, place, frozenset()) for place in places
+
+    def is_off(place: cst.CSTNode) -> bool:
+        return any(one.positive and _is_set_off(control, one.test) for one in control.guards(place))
+
+    return any(map(is_off, places)) and all(
+        control.holds_on_every_way(place, is_off, begins=control.spawned, uncalled=True)
+        for place in places
     )
-
-
-def _is_guarded_off(control: Control, place: cst.CSTNode) -> bool:
-    return any(one.positive and _is_set_off(control, one.test) for one in control.guards(place))
-
-
-def _is_off(control: Control, place: cst.CSTNode, seen: frozenset[cst.CSTNode]) -> bool:
-    """Whether a place, or all that leads to its function, stands under such a condition."""
-    if _is_guarded_off(control, place):
-        return True
-    function = control.script.structure_of(place).function(place)
-    if function is None or function in seen or function in control.spawned:
-        return False
-    inner = seen | {function}
-    return all(_is_off(control, site.node, inner) for site in control.callers(function))
 
 
 def _is_set_off(control: Control, test: cst.BaseExpression) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -36,12 +36,14 @@ def runs_alone(control: Control, node: cst.CSTNode) -> bool:
     On its other side only, such a condition has a sampler, a wrapper, a process group, or asks for
     the rank.
     """
-    return _on_every_way(control, node, is_kept_to_one_process)
+    return control.holds_on_every_way(node, lambda one: is_kept_to_one_process(control, one))
 
 
 def never_runs(control: Control, node: cst.CSTNode) -> bool:
     """Whether a condition keeps a node from running, whose answer is the same in all calls."""
-    return is_told_otherwise(control.script, node) or _on_every_way(control, node, _is_ruled_out)
+    return is_told_otherwise(control.script, node) or control.holds_on_every_way(
+        node, lambda one: _is_ruled_out(control, one)
+    )
 
 
 def _is_ruled_out(control: Control, node: cst.CSTNode) -> bool:
@@ -51,25 +53,6 @@ def _is_ruled_out(control: Control, node: cst.CSTNode) -> bool:
         if isinstance(answer, bool) and answer is not guard.positive:
             return True
     return False
-
-
-def _on_every_way(
-    control: Control,
-    node: cst.CSTNode,
-    holds: Callable[[Control, cst.CSTNode], bool],
-    seen: frozenset[cst.CSTNode] = frozenset(),
-) -> bool:
-    """Whether something holds of a node, or of each call by which its function is reached."""
-    if holds(control, node):
-        return True
-    function = control.script.structure_of(node).function(node)
-    if function is None or function in seen:
-        return False
-    callers = control.callers(function)
-    inner = seen | {function}
-    return bool(callers) and all(
-        _on_every_way(control, site.node, holds, inner) for site in callers
-    )
 
 
 def is_kept_to_one_process(control: Control, node: cst.CSTNode) -> bool:

@@ -63,21 +63,9 @@ class Started(Ways):
 
     def is_only_before_spawning(self, node: cst.CSTNode) -> bool:
         """Whether a node is only reached in the process that starts the ranks."""
-        if not self._spawns_ranks:
-            return False
-        todo, seen = [node], set[cst.FunctionDef]()
-        while todo:
-            one = todo.pop()
-            if self.runs_before_spawning(one):
-                continue
-            function = self.script.structure_of(one).function(one)
-            callers = self.callers(function) if function is not None else []
-            if function is None or function in self.spawned or not callers:
-                return False
-            if function not in seen:
-                seen.add(function)
-                todo += [site.node for site in callers]
-        return True
+        return self._spawns_ranks and self.holds_on_every_way(
+            node, self.runs_before_spawning, begins=self.spawned
+        )
 
     def is_ruled_out_where_spawned(self, node: cst.CSTNode) -> bool:
         """Whether a condition on a node is one under which no ranks are started.

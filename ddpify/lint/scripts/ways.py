@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -47,14 +47,50 @@ class Ways:
         called = site.node.func if isinstance(site.node, cst.Call) else site.node
         return fails(site.node, self.script.value(called).atoms)
 
-    def ways_to(self, node: cst.CSTNode) -> list[cst.CSTNode]:
+    def holds_on_every_way(
+        self,
+        node: cst.CSTNode,
+        holds: Callable[[cst.CSTNode], bool],
+        *,
+        begins: Collection[cst.CSTNode] = (),
+        uncalled: bool = False,
+    ) -> bool:
+        """Whether something holds of a node, or of some call on each way by which it is reached.
+
+        A function that calls itself is no further way.
+
+        Args:
+            node: What is reached.
+            holds: The question, asked of the node and of the calls that lead to its function.
+            begins: Functions whose calls are no part of a way, as those that a rank starts with.
+            uncalled: The answer for a function that nothing calls.
+        """
+        todo, seen = [node], set[cst.CSTNode]()
+        while todo:
+            one = todo.pop()
+            if holds(one):
+                continue
+            function = self.script.structure_of(one).function(one)
+            if function is None or function in begins:
+                return False
+            if function not in seen:
+                seen.add(function)
+                callers = self.callers(function)
+                if not callers and not uncalled:
+                    return False
+                todo += [site.node for site in callers]
+        return True
+
+    def ways_to(self, node: cst.CSTNode, begins: Collection[cst.CSTNode] = ()) -> list[cst.CSTNode]:
         """A node and the calls, one in the other, by which its function is reached."""
         found = {node: None}
         todo = [node]
         while todo:
             one = todo.pop()
             function = self.script.structure_of(one).function(one)
-            sites = self.callers(function) if function is not None else []
+            if function is None or function in begins:
+                continue
+            sites = self.callers(function)
             todo += [site.node for site in sites if site.node not in found]
             found |= dict.fromkeys(site.node for site in sites)
         return list(found)
@@ -80,30 +116,29 @@ class Ways:
                 todo += [site.node for site in self.callers(function)]
         return list(found)
 
-    def is_within(
-        self, node: cst.CSTNode, *names: str, seen: frozenset[cst.CSTNode] = frozenset()
-    ) -> bool:
+    def is_within(self, node: cst.CSTNode, *names: str) -> bool:
         """Whether a node only runs inside ``with`` blocks of these library functions."""
-        structure = self.script.structure_of(node)
-        for above in structure.up(node):
-            for item in above.items if isinstance(above, cst.With) else ():
-                if isinstance(item.item, cst.Call) and self.script.names(item.item.func) & {*names}:
-                    return True
-        function = structure.function(node)
-        callers = self.callers(function) if function is not None and function not in seen else []
-        inner = seen | {function} if function is not None else seen
-        return bool(callers) and all(
-            self.is_within(site.node, *names, seen=inner) for site in callers
-        )
+
+        def holds(one: cst.CSTNode) -> bool:
+            return any(
+                isinstance(item.item, cst.Call) and self.script.names(item.item.func) & {*names}
+                for above in self.script.structure_of(one).up(one)
+                for item in (above.items if isinstance(above, cst.With) else ())
+            )
+
+        return self.holds_on_every_way(node, holds)
 
     def in_try(self, node: cst.CSTNode) -> bool:
         """Whether an error here may be taken by a `try` in the same file."""
         return any(isinstance(above, cst.Try) for above in self.script.structure_of(node).up(node))
 
-    def without_grad(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
+    def without_grad(self, node: cst.CSTNode) -> bool:
         """Whether a node only runs where no graph is recorded."""
-        structure = self.script.structure_of(node)
-        for above in structure.up(node):
+        return self.holds_on_every_way(node, self._is_without_grad)
+
+    def _is_without_grad(self, node: cst.CSTNode) -> bool:
+        """Whether a block around a node in its function, or a decorator of that, records none."""
+        for above in self.script.structure_of(node).up(node):
             if isinstance(above, cst.With) and any(
                 isinstance(a, Instance) and a.type in NO_GRAD
                 for item in above.items
@@ -111,7 +146,7 @@ class Ways:
             ):
                 return True
             if isinstance(above, cst.FunctionDef):
-                return self._function_without_grad(above, seen)
+                return any(map(self._switches_grad_off, above.decorators))
         return False
 
     def records_graph(self, event: Event) -> bool:
@@ -120,16 +155,7 @@ class Ways:
         """
         return event.gradient and not self.without_grad(event.site.node)
 
-    def _function_without_grad(
-        self, function: cst.FunctionDef, seen: frozenset[cst.CSTNode]
-    ) -> bool:
-        for one in function.decorators:
-            target = one.decorator
-            names = self.script.names(target.func if isinstance(target, cst.Call) else target)
-            if names & set(NO_GRAD):
-                return True
-        if function in seen:
-            return False
-        callers = self.callers(function)
-        inner = seen | {function}
-        return bool(callers) and all(self.without_grad(site.node, inner) for site in callers)
+    def _switches_grad_off(self, one: cst.Decorator) -> bool:
+        target = one.decorator
+        names = self.script.names(target.func if isinstance(target, cst.Call) else target)
+        return bool(names & set(NO_GRAD))
