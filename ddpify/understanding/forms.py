@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, IntEnum
 
 
 class Layout(Enum):
@@ -52,6 +52,14 @@ class NumberKind(Enum):
     PLACE = "place"  # a number that counts the rows of all ranks
 
     __hash__ = object.__hash__
+
+
+class Column(IntEnum):
+    """Whether rows are perhaps a number for each sample, with sizes of one behind their number."""
+
+    NONE = 0
+    OF_WIDTH_ONE = 1  # as what made them is one wide: a layer, or a matrix that rows are times
+    WRITTEN = 2  # where the code asks for such a size
 
 
 Form = Layout | NumberKind

@@ -154,10 +154,10 @@ data = Samples()
 """
 
 
-def of_unknown_dimensions(lines: str, *sizes: int) -> str:
-    """A script with these lines in a forward of samples out of a file, each of these sizes."""
+def of_unknown_dimensions(lines: str, *sizes: int, place: str = "forward") -> str:
+    """A script with these lines, by default in a forward, of samples of these sizes in a file."""
     shape = str((2, 11, *sizes))
-    return script("forward", lines).replace(_DATA, _DATA_OF_A_FILE.replace("SHAPE", shape))
+    return script(place, lines).replace(_DATA, _DATA_OF_A_FILE.replace("SHAPE", shape))
 
 
 def script(place: str, lines: str) -> str:

@@ -78,3 +78,55 @@ def test_columns_beside_columns_stay_apart(tmp_path: Path, right: str) -> None:
     path.write_text(script("loop", f"{lines}right = ({right}).sum().item()\nprint(right)"))
     made = convert_file(path).data.decode()
     assert f"right = dd.sum(({right}).sum()).item()" in made
+
+
+ONE_WIDE = [
+    "r = F.smooth_l1_loss(a @ torch.ones(4, 1), b.mean(1))",
+    "r = (torch.matmul(a, torch.full((4, 1), 0.5)) - b.mean(1)).pow(2).mean()",
+    "r = (torch.stack([a[:, 0]], -1) - b[:, 0]).pow(2).mean()",
+    "r = (torch.cat([a[:, :1]]) - b[:, 0]).pow(2).mean()",
+    "r = (a[:, [0]] - b.select(1, 0)).pow(2).mean()",
+    "r = (F.adaptive_avg_pool1d(a, 1) - b.mean(1)).abs().mean()",
+    "r = (torch.linalg.norm(a, None, 1, True) * a.std(1, True, True) - b[:, 1]).abs().mean()",
+]
+
+
+@pytest.mark.parametrize("lines", ONE_WIDE)
+@pytest.mark.parametrize(
+    ("place", "around"),
+    [
+        ("loop", "a, b = out, targets\nLINES\nloss = loss + r"),
+        ("forward", "a, b = h, inputs\nLINES\nh = h * (1 + r)"),
+    ],
+)
+def test_what_is_made_one_wide_meets_all_rows(
+    trial: Trial, place: str, around: str, lines: str
+) -> None:
+    text = of_unknown_dimensions(around.replace("LINES", lines), 4, place=place)
+    verdict = trial.verdict(text)
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+OF_LAYERS = [
+    "nn.Sequential(nn.Linear(4, 1), nn.Tanh())(out)",
+    "torch.sigmoid(nn.Linear(4, out_features=1)(out))",
+    "nn.Bilinear(4, 4, 1)(out, out)",
+    "nn.Embedding(4, 1)(labels)",
+]
+
+
+@pytest.mark.parametrize("left", OF_LAYERS)
+def test_a_layer_of_one_output_makes_a_column(trial: Trial, left: str) -> None:
+    lines = f"loss = loss + F.mse_loss({left}, targets.mean(1))"
+    verdict = trial.verdict(of_unknown_dimensions(lines, 4, place="loop"))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+@pytest.mark.parametrize("right", ["targets", "targets[:, :1]", "targets.mean(1).unsqueeze(1)"])
+def test_one_output_beside_what_may_be_one_wide_as_well_stays_apart(
+    tmp_path: Path, right: str
+) -> None:
+    path = tmp_path / "script.py"
+    lines = f"loss = F.mse_loss(nn.Linear(4, 1)(out), {right})"
+    path.write_text(of_unknown_dimensions(lines, 4, place="loop"))
+    assert f"loss = dd.mean({lines.removeprefix('loss = ')})" in convert_file(path).data.decode()

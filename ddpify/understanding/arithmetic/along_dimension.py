@@ -58,7 +58,9 @@ def _by_weights(one: Operation) -> Value | None:
 
 
 def _of_a_sample(one: Operation) -> Value:
-    row = keeps_dimensions(one.kwargs) and named_dimensions(one.rest, one.kwargs) == [(0,)]
+    row = keeps_dimensions(one.name, one.rest, one.kwargs) and named_dimensions(
+        one.rest, one.kwargs
+    ) == [(0,)]
     left = replace(one.data, definition_sites=frozenset(), ndim=0)  # still of this sample alone
     form = Layout.TENSOR if one.run.collating else Layout.ROW
     return value(collating.one_row(left, form=form) if row else left)

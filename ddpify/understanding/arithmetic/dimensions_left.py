@@ -61,7 +61,9 @@ def _left(name: str, ndim: int, rest: Sequence[Value], kwargs: Mapping[str, Valu
     given = named_dimensions(told(name, rest), kwargs)
     if not ndim or len(given) != 1 or not all(isinstance(dim, int) for dim in given[0]):
         return 0
-    return ndim if keeps_dimensions(kwargs) else max(ndim - len(given[0]), 0) * bool(given[0])
+    if keeps_dimensions(name, rest, kwargs):
+        return ndim
+    return max(ndim - len(given[0]), 0) * bool(given[0])
 
 
 def _is_a_number(name: str, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:

@@ -43,7 +43,9 @@ def index_kind(run: RunState, part: cst.BaseSlice) -> tuple[str, Value]:
 
 
 def is_one_wide(run: RunState, part: cst.BaseSlice) -> bool:
-    """Whether a slice leaves a dimension of size one, as ``:1``, ``-1:`` or ``k : k + 1`` does."""
+    """Whether this leaves a dimension of size one, as ``:1``, ``-1:``, ``k : k + 1`` or ``[k]``."""
+    if isinstance(part, cst.Index) and isinstance(part.value, cst.List):
+        return len(part.value.elements) == 1
     if not isinstance(part, cst.Slice) or part.step is not None:
         return False
     lower, upper = part.lower, part.upper

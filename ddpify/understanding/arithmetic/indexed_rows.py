@@ -30,7 +30,7 @@ from ddpify.understanding.batching import (
     batch_rows,
     joint_loaders,
 )
-from ddpify.understanding.forms import Layout, NumberKind
+from ddpify.understanding.forms import Column, Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds, columns, dimensions, relative_ranks
 from ddpify.understanding.syntax import indices_of
@@ -92,8 +92,9 @@ def indexed(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     relative = relative_ranks.further(atom, _added(run, node))
     single = leaves_one_each(run, node, atom)
     added = any(index_kind(run, element.slice)[0] == "new" for element in node.slice[1:])
-    column = added and (atom.column or columns.may_be_single(atom))
-    column |= atom.ndim in (0, 2) and len(node.slice) == 2 and is_one_wide(run, node.slice[1].slice)
+    column = columns.widened(atom) if added else Column.NONE
+    if atom.ndim in (0, 2) and len(node.slice) == 2 and is_one_wide(run, node.slice[1].slice):
+        column = Column.WRITTEN
     atom = replace(atom, ndim=left, one_each=single, relative=relative, column=column)
     return _of_unknown_place(run, node, atom) if unsure else _by_parts(run, node, atom, before)
 

@@ -11,7 +11,7 @@ from ddpify.records import replace
 from ddpify.understanding.batching import (
     joint_loaders,
 )
-from ddpify.understanding.forms import Layout, NumberKind
+from ddpify.understanding.forms import Column, Layout, NumberKind
 from ddpify.understanding.placement import Placement, combine
 from ddpify.understanding.shapes import columns, relative_ranks
 from ddpify.understanding.values import (
@@ -145,7 +145,8 @@ def result_of(
     opaque = any(d.opaque for d in held)
     made = replace(base.placed(placement), opaque=opaque, form=form, dim=dim, one_each=one_each)
     rows = [d for d in held if d.placement is Placement.SHARD]
-    return replace(made, column=bool(rows) and operator != "@" and all(d.column for d in rows))
+    column = min((d.column for d in rows), default=Column.NONE)
+    return replace(made, column=column if operator != "@" else Column.NONE)
 
 
 def _number(

@@ -43,6 +43,7 @@ PAIRS = frozenset(  # values and indices, or two values
     "max min median nanmedian mode topk sort kthvalue std_mean var_mean aminmax cummax"
     " cummin".split()
 )
+_TOLD_A_CORRECTION = frozenset("std var std_mean var_mean".split())  # behind the dimension
 _ONE_OF_ALL = frozenset("max min median nanmedian".split())  # one value, unless told a dimension
 SUMMING = frozenset("mean average nanmean sum nansum count_nonzero".split())
 _ALONG_ONE = ROW_WISE_WITHOUT_DIMENSION | _OVER_THE_LAST | PARTING | {"cosine_similarity", "unbind"}
@@ -113,7 +114,7 @@ def along(
     run: RunState, name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> Value:
     """A function along one dimension, or over all elements where none is named."""
-    rest = told(name, rest)
+    given, rest = rest, told(name, rest)
     if rest and rest[0].data:  # torch.max(a, b): elementwise
         return _within_rows(name, data, pair=False)
     if name in PARTING and over_all_rows(data.dim, rest, kwargs) and _has_parts(run, data):
@@ -130,7 +131,7 @@ def along(
         if unsure and not run.frames_forward():
             results.append(value(data.placed(Placement.COUPLED)))
         elif dims and data.dim not in places:
-            kept = name in KEEPING_DIMENSIONS or keeps_dimensions(kwargs)
+            kept = name in KEEPING_DIMENSIONS or keeps_dimensions(name, given, kwargs)
             gone = 0 if kept else sum(isinstance(p, int) and 0 <= p < data.dim for p in places)
             several = any(isinstance(dim, dimensions.AtLeast) for dim in dims)  # perhaps
             one_each = not kept and (several or dimensions.may_leave_one_each(data, len(dims)))
@@ -182,10 +183,15 @@ def is_of_all_samples(
     return name in _OF_ALL_SAMPLES and (everything or mixes_rows(name, data, rest, kwargs))
 
 
-def keeps_dimensions(kwargs: Mapping[str, Value]) -> bool:
+def keeps_dimensions(name: str, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     """Whether a function leaves a dimension of size one where it has gone along one."""
     given = kwargs.get("keepdim") or kwargs.get("keepdims")
-    return given is not None and given.constant() is not False
+    if given is not None:
+        return given.constant() is not False
+    if name not in OVER_A_DIMENSION or name in KEEPING_DIMENSIONS:
+        return False
+    behind = told(name, rest)[1 + (name in _TOLD_A_CORRECTION) :]
+    return any(one.constant() is True for one in behind)  # as in x.sum(1, True)
 
 
 def _within_rows(name: str, data: Data, *, pair: bool) -> Value:

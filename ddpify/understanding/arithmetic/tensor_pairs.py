@@ -28,7 +28,13 @@ from ddpify.understanding.batching import (
 )
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import dimensions, relative_ranks, tensor_sizes
+from ddpify.understanding.shapes import (
+    columns,
+    dimensions,
+    relative_ranks,
+    tensor_sizes,
+    widths,
+)
 from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
     REPLICATED,
@@ -81,6 +87,9 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
             plain = [side for side, d in ((left, one), (right, other)) if d is None]
             ndim = _dimensions(run, operator, one, other, plain)
             pair = with_ndim(pair, ndim)
+            if operator == "@":
+                width = widths.of_expression(right[0], run.module)
+                pair = columns.marked(pair, columns.of_product(one, other, width))
             results.append(_counted_from(pair, operator, one, other, plain))
     is_mask = booleans.of_operator(operator, (left[1], right[1]))
     return row_numbers.shifted(booleans.marked(without_views(join(*results)), is_mask))

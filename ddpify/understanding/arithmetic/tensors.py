@@ -32,6 +32,7 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
     ORDERING,
     OVER_ALL,
     PARTING,
+    keeps_dimensions,
     kept_form,
 )
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
@@ -41,7 +42,7 @@ from ddpify.understanding.operators.in_place import is_in_place
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import columns, dimensions, relative_ranks
+from ddpify.understanding.shapes import columns, dimensions, relative_ranks, widths
 from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,
@@ -311,7 +312,11 @@ def _of_one(call: _Call, operand: cst.BaseExpression, one: Data) -> Value:
         made = _named_by(operand, name, made)
     if one.placement is Placement.SHARD:
         made = _counted_by(call.node, operand, made)
-    made = columns.noted(made, name, one, rest, kwargs)
+    kept = keeps_dimensions(name, rest, kwargs)
+    made = columns.noted(made, name, one, rest, kwargs, kept=kept)
+    if name in widths.PRODUCTS:
+        width = widths.of_product(call.node, call.run.module)
+        made = columns.marked(made, columns.of_product(one, None, width))
     made = dimensions_left.after(made, name, one.ndim, rest, kwargs)
     return relative_ranks.moved(made, one, dimensions_left.added(name, one, rest, kwargs))
 

@@ -5,6 +5,7 @@ What only grows is told by :mod:`growing`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -22,9 +23,18 @@ if TYPE_CHECKING:
 
 def pieces(run: RunState, node: cst.BaseExpression) -> list[handmade_batches.Operand]:
     """The elements of ``torch.cat((a, b))``, with their values, where they are written out."""
+    return [(element.value, run.seen(element.value)) for element in _elements(node)]
+
+
+def is_one_piece(node: cst.BaseExpression) -> bool:
+    """Whether a single tensor is joined to no other, as in ``torch.cat([a])``."""
+    elements = _elements(node)
+    return len(elements) == 1 and isinstance(elements[0], cst.Element)
+
+
+def _elements(node: cst.BaseExpression) -> Sequence[cst.BaseElement]:
     shown = node.args[0].value if isinstance(node, cst.Call) and node.args else None
-    elements = shown.elements if isinstance(shown, (cst.Tuple, cst.List)) else ()
-    return [(element.value, run.seen(element.value)) for element in elements]
+    return shown.elements if isinstance(shown, (cst.Tuple, cst.List)) else ()
 
 
 def kept(run: RunState, node: cst.BaseExpression, inner: list[Data]) -> Value | None:

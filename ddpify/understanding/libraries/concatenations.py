@@ -25,7 +25,7 @@ from ddpify.understanding.batching import (
 )
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import bounds, dimensions
+from ddpify.understanding.shapes import bounds, columns, dimensions
 from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,
@@ -143,7 +143,7 @@ def concatenated(
         return known
     beside = replace(joining, inner=_beside_rows(run, node, inner))
     known = first_answer(_OF_ROWS, beside)
-    return value(_rows_joined(beside)) if known is None else known
+    return value(_with_width(beside, _rows_joined(beside))) if known is None else known
 
 
 def _of_replicated(run: RunState, short: str, pieces: Value, dim: object) -> Value:
@@ -385,6 +385,14 @@ def _rows_joined(joining: _Joining) -> Data:
     return _under_each_other(joining, placed) or placed
 
 
+def _with_width(joining: _Joining, joined: Data) -> Data:
+    """Rows that are put together, with whether there is one number for each of them."""
+    number = len(joining.shown())
+    stacked = joining.short == "stack"
+    column = columns.joined(joining.inner, number, joining.dim, stacked=stacked)
+    return replace(joined, column=column)
+
+
 def _segments(run: RunState, node: cst.BaseExpression) -> tuple[frozenset[Instance], ...]:
     """The loaders of each element of ``torch.cat((a, b))``; none where it is not written out."""
     return tuple(
@@ -404,8 +412,8 @@ def _under_each_other(joining: _Joining, placed: Data) -> Data | None:
         return replace(placed, dim=first.dim + 1, several=True)
     if joining.along_others or short in ("stack", "hstack"):
         return None
-    if {d.form for d in joining.inner} == {Layout.ROW}:
-        return None  # one of each sample
+    if queues.is_one_piece(node) or {d.form for d in joining.inner} == {Layout.ROW}:
+        return None  # a copy of a tensor, or one of each sample
     if placed.ragged:
         ragged = any(d.ragged for d in joining.inner)
         return _parted(run, node, pieces, placed) if ragged else None

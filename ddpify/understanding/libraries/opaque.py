@@ -38,7 +38,7 @@ from ddpify.understanding.libraries import (
 from ddpify.understanding.libraries.instances import library_object, new_optimizer
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import dimensions
+from ddpify.understanding.shapes import columns, dimensions
 from ddpify.understanding.values import (
     CONTAINERS,
     REPLICATED,
@@ -395,6 +395,7 @@ def _call_instance(
         dim = _batch_dimension(args)
         ndim = dimensions.of_layer(target, args)
         made = join(value(*(_seen(a, dim, ndim) for a in result.atoms)))
+        made = columns.marked(made, columns.of_layer(target, args))
         if target.kind == "torch.nn.MultiheadAttention":  # and its weights, with the batch first
             weights = (replace(a, dim=0) if isinstance(a, Data) else a for a in made.atoms)
             return value(Tup((made, value(*weights))))

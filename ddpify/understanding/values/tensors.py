@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.records import record, replace
-from ddpify.understanding.forms import Form, Layout, NumberKind
+from ddpify.understanding.forms import Column, Form, Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values.atoms import Atom
 
@@ -63,7 +63,7 @@ class Data(Atom):
     segments: tuple[frozenset[Instance], ...] = field(default=(), hash=False)
     listed: bool = field(default=False, hash=False)
     relative: tuple[cst.CSTNode, int] | None = field(default=None, hash=False)
-    column: bool = field(default=False, hash=False)
+    column: Column = field(default=Column.NONE, hash=False)
 
     @property
     def ragged(self) -> bool:
@@ -116,7 +116,7 @@ class Data(Atom):
             views=frozenset(),
             listed=False,
             relative=None,
-            column=False,
+            column=Column.NONE,
         )
 
 
@@ -174,7 +174,7 @@ def merged(one: Data, other: Data) -> Data:
         segments=one.segments if one.segments == other.segments else (),
         listed=one.listed or other.listed,
         relative=one.relative if one.relative == other.relative else None,
-        column=one.column or other.column,
+        column=max(one.column, other.column),
     )
 
 
