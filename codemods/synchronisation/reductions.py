@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 
 import libcst as cst
@@ -19,7 +20,7 @@ from ddpify.understanding.arithmetic import denominators
 from ddpify.understanding.facts import Site
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import brief, code_of
+from ddpify.understanding.syntax import bare_code, brief, code_of
 from ddpify.understanding.values import UNKNOWN, Tup, Value
 
 _TEXT = {
@@ -101,11 +102,21 @@ def _arguments(plan: Plan, reduction: Reduction) -> Callable[[cst.CSTNode], str]
         along = _along(plan, reduction)
         return lambda _: along + named
     weight = reduction.weight.replace(denominators.HELPER, plan.options.alias)
-    counted = [denominators.number_of_rows(one) == weight for one in _operands(reduction.node)]
-    if True not in counted:
-        return lambda _: f", weight={weight}{named}"
-    rows = counted.index(True)  # which may have changed, too
-    return lambda mean: f", weight={denominators.number_of_rows(_operands(mean)[rows])}{named}"
+    given = _operands(reduction.node)
+    return lambda mean: f", weight={_as_given(weight, given, _operands(mean))}{named}"
+
+
+def _as_given(
+    weight: str, before: list[cst.BaseExpression], after: list[cst.BaseExpression]
+) -> str:
+    """Code for a denominator, which goes by what a loss gets after all other changes."""
+    pairs = [(bare_code(old), bare_code(new)) for old, new in zip(before, after, strict=False)]
+    changed = {old: new for old, new in pairs if old != new}
+    if not changed:
+        return weight
+    any_of = "|".join(map(re.escape, sorted(changed, key=len, reverse=True)))
+    whole = rf"(?<![\w.])(?:{any_of})(?![\w=])"  # no part of a name, and no parameter's
+    return re.sub(whole, lambda found: changed[found[0]], weight)
 
 
 def _operands(call: cst.CSTNode) -> list[cst.BaseExpression]:

@@ -21,6 +21,9 @@ from ddpify.understanding.values import UNKNOWN, Instance, Value
 _CLASSIFYING = ("nll_loss", "cross_entropy")
 _CLASSIFYING_MODULES = ("torch.nn.NLLLoss", "torch.nn.CrossEntropyLoss")
 _COUNTING = ("weight", "ignore_index")
+_TENSORS = frozenset(
+    "input target input1 input2 anchor positive negative log_probs targets".split()
+)
 _ROWS = "len("
 HELPER = "{dd}"
 """The runtime helper's name, where code for a denominator calls it."""
@@ -43,10 +46,15 @@ class LossCall(NamedTuple):
         return given_to_class(self.module.type.rsplit(".", 1)[-1], self.module.arguments)
 
     def shown(self) -> list[Operand]:
-        """The positional arguments, each with its value."""
+        """The positional arguments, and tensors that are given by name, each with its value."""
         given = self.node.args if isinstance(self.node, cst.Call) else ()
         expressions = [a.value for a in given if a.keyword is None]
-        return list(zip(expressions, self.args, strict=False))
+        named = self.arguments()
+        tensors = [one for one in PARAMETERS.get(self.name, ()) if one in _TENSORS]
+        return [
+            *zip(expressions, self.args, strict=False),
+            *((named[t], self.kwargs[t]) for t in tensors if t in self.kwargs and t in named),
+        ]
 
     def argument(self, name: str) -> cst.BaseExpression | None:
         """The expression that the call gives for a parameter."""
