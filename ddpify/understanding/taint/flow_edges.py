@@ -28,6 +28,7 @@ from ddpify.understanding.taint.dependencies import Dependencies, Dependency, co
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.reaching_definitions import reaching_definition
 from ddpify.understanding.taint.spawning import spawned_arguments, spawned_ranks
+from ddpify.understanding.taint.starred_arguments import collected, item_of, passed_on
 from ddpify.understanding.taint.taken_apart import elements
 from ddpify.understanding.values import (
     Bound,
@@ -284,15 +285,16 @@ class Collector:
         self._copy(node)
 
     def _pass(self, node: cst.Call, function: Function, skip: int) -> None:
+        apart = collected(function.node, node, skip)
         for argument, name in passed(function, skip, node):
-            self._argument(function, name, argument.value, node)
-
-    def _argument(
-        self, function: Function, name: str, source: cst.BaseExpression, node: cst.CSTNode
-    ) -> None:
-        made = self.dependencies.of(source, self.module)
-        locations: list[Location] = [("name", function.node, name)]
-        self.edges.append(FlowEdge(locations, made, node, passes=True, value=source))
+            made = self.dependencies.of(argument.value, self.module)
+            targets: list[Location] = [("name", function.node, name)]
+            targets += [apart[argument]] if argument in apart else []
+            self.edges.append(FlowEdge(targets, made, node, passes=True, value=argument.value))
+        for argument, item, target in passed_on(function.node, node, skip):
+            made = item_of(self.dependencies, self.module, argument, item)
+            if made:
+                self.edges.append(FlowEdge([target], made, node, passes=True, value=argument.value))
 
     def _library(self, node: cst.Call) -> None:
         """What passes through a collective is the same on all ranks; spawned code gets a rank."""
@@ -318,9 +320,9 @@ class Collector:
             source = [Dependency(label=sources.RANK), Dependency(label=sources.SPAWNED)]
             self.spawned.append(FlowEdge([parameter], source, node))
             self.edges.append(self.spawned[-1])
-        for parameter, passed_on in spawned_arguments(self.facts, node, names):
+        for parameter, source_of in spawned_arguments(self.facts, node, names):
             if parameter not in ranks:
-                self.edge([parameter], passed_on, node)
+                self.edge([parameter], source_of, node)
 
     def _is_copied(self, given: cst.BaseExpression) -> bool:
         """Whether a name has got memory of its own: ``x = x.clone()``, before ``all_reduce(x)``."""
