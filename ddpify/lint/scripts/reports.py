@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.scripts.displays import displayed
+from ddpify.lint.scripts.loggers import is_logged_by_some
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.set_by_rank import object_guards
 from ddpify.understanding.structure import walk
@@ -44,6 +45,8 @@ class Reports:
         if control.on_some_ranks(call) or object_guards(control, call):
             return True
         if self.script.replaces_print and "builtins.print" in self.script.names(call.func):
+            return True
+        if is_logged_by_some(self.script, call):
             return True
         functions = [one.node for one in called(self.script.facts, call)]
         shown = [inner for one in functions for inner in self._shown_in(one)]
