@@ -11,6 +11,7 @@ from ddpify.lint.scripts.script import Script
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, dotted
 from ddpify.understanding.taint.call_graph import called
+from ddpify.understanding.taint.flow_edges import FlowEdge
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import GIVEN, LOCAL, TOTAL
 
@@ -65,10 +66,32 @@ class UnseenCode:
             if m.value and self._hands_over(m.value)
             for location in m.targets
         }
-        for structure in self.script.structures.values():
-            for call in structure.all(cst.Call):
-                found |= self.tells_object(call)
-        return self.script.flow.derived(found)
+        return self.script.flow.derived(found | self._told, without=self._answers_at_once)
+
+    @cached_property
+    def _told(self) -> set[Location]:
+        """The objects of unseen classes that get a rank's own numbers."""
+        return {
+            location
+            for structure in self.script.structures.values()
+            for call in structure.all(cst.Call)
+            for location in self.tells_object(call)
+        }
+
+    def _answers_at_once(self, edge: FlowEdge) -> bool:
+        """``z = encoder.encode(x)``: what an object makes of what it gets in the same call; not
+        ``total = meter.average()``, which may be of all that it has got.
+        """
+        calls = [one for one in walk(edge.value) if isinstance(one, cst.Call)] if edge.value else []
+        answers = [one for one in calls if any(map(self._may_be_part, one.args))]
+        given = {one for call in answers for one in walk(call.func)}
+        reads = [
+            one
+            for one in (walk(edge.value) if answers and edge.value else ())
+            if isinstance(one, (cst.Name, cst.Attribute))
+            and self.script.control.locations(one) & self._told
+        ]
+        return bool(reads) and all(one in given for one in reads)
 
     def tells_object(self, call: cst.Call) -> set[Location]:
         """``meter.update(loss)``, where the meter's class is not seen."""
