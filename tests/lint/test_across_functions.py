@@ -176,6 +176,82 @@ for epoch in range(epochs):
     with torch.no_grad():
         print(score(model))
 """
+PASSED_ON = """
+class Base:
+    def losses(self, net, x, y, scale, **more):
+        return criterion(net(x), y) * scale
+
+class Spaced(Base):
+    def losses(self, net, *args, **kwargs):
+        return super().losses(net, *args, **kwargs)
+
+training = Spaced()
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = training.losses(model, x.to(device), y.to(device), 2.0, epoch=epoch)
+        loss.backward()
+        if loss.item() < 10:
+            optimizer.step()
+"""
+PASSED_ITEM = """
+def told(number, **kwargs):
+    return limit(number, **kwargs)
+
+def limit(number, value, most):
+    return number > most
+
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = criterion(model(x.to(device)), y.to(device))
+        loss.backward()
+        if told(epoch, value=epoch, most=loss.item()):
+            optimizer.step()
+"""
+QUIET = """
+import logging
+
+def create_logger():
+    if rank == 0:
+        logging.basicConfig(level=logging.INFO)
+    log = logging.getLogger(__name__)
+    log.addHandler(logging.NullHandler())
+    return log
+
+log, total = create_logger(), 0.0
+for x, y in loader:
+    loss = criterion(model(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+    total += loss.item()
+log.info(f"loss {total / len(loader)}")
+"""
+BY_LEVEL = """
+import logging
+
+log, total = logging.getLogger("train"), 0.0
+log.setLevel(logging.INFO if rank == 0 else logging.WARNING)
+for x, y in loader:
+    loss = criterion(model(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+    total += loss.item()
+log.info(f"loss {total / len(loader)}")
+"""
+ENCODED = """
+from encoders import Encoder
+
+encoder, total = Encoder(), 0.0
+for x, y in loader:
+    z = encoder.encode(x.to(device)).sample()
+    loss = criterion(model(z), y.to(device))
+    loss.backward()
+    optimizer.step()
+    total += loss.item()
+if rank == 0:
+    print(f"loss {total / len(loader)}")
+"""
 PAIRS = {
     "a part frozen where the model is wrapped": Pair("DDP306", FROZEN, "trainer.train()", "pass"),
     "a layer replaced where it is wrapped": Pair("DDP307", REPLACED, "trainer.train()", "pass"),
@@ -191,6 +267,17 @@ PAIRS = {
     ),
     "a layer beside a frozen teacher": Pair(
         "DDP316", TEACHER, "teacher.requires_grad_", "branched.spare.requires_grad_"
+    ),
+    "a batch that a method passes on by *args": Pair("DDP402", PASSED_ON, "loss.item()", "epoch"),
+    "what a function passes on by **kwargs": Pair(
+        "DDP402", PASSED_ITEM, "number > most", "number > value"
+    ),
+    "a logger that is set up on rank 0": Pair("DDP405", QUIET, "if rank == 0:", "if epochs:"),
+    "a logger whose level goes by the rank": Pair(
+        "DDP405", BY_LEVEL, " if rank == 0 else logging.WARNING", ""
+    ),
+    "a loss of what an unseen model encodes": Pair(
+        "DDP405", ENCODED, "if rank == 0:", "if epochs:"
     ),
     "targets that a generator hands on": Pair("DDP208", LOGGED, "yield batch", "yield batch[::-1]"),
 }
