@@ -11,6 +11,7 @@ import libcst as cst
 
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (
+    Atom,
     Bound,
     Class,
     Const,
@@ -52,6 +53,21 @@ def item(one: Instance, key: str) -> Value | None:
         return held
     alike = key.startswith("['") and one.type.find("__setattr__") is not None
     return one.attribute(key[2:-2]) if alike else None
+
+
+def with_key(atoms: list[Atom], key: str) -> list[Atom]:
+    """What ``made["loss"]`` is taken of: not of a dictionary without it, beside one that has it.
+
+    Which of the two a model gives goes by what it gets, and so does the line.
+    """
+    held = [one for one in atoms if isinstance(one, Instance) and item(one, key) is not None]
+    return [one for one in atoms if not _surely_lacks(one, key)] if held else atoms
+
+
+def _surely_lacks(one: Atom, key: str) -> bool:
+    if not isinstance(one, Instance) or not (one.type == "dict" or is_mapping(one)):
+        return False
+    return one.attribute("*") is None and item(one, key) is None
 
 
 def made_up(

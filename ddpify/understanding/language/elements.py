@@ -71,7 +71,7 @@ def subscript(run: RunState, node: cst.Subscript) -> Value:
     """What ``owner[...]`` is, whatever the owner may be."""
     owner = run.eval(node.value)
     key = subscript_key(run, node)
-    indexed = _of_several(run, node, _indexed(owner, key))
+    indexed = mapping_classes.with_key(_of_several(run, node, _indexed(owner, key)), key)
     known = [_item_of(run, node, atom, key) for atom in indexed]
     found = join(*known) if owner else picked_by_rows.rows_of_unread(run, node)
     return picked_views.of_item(run, node, _looked_up(run, node, found))
