@@ -121,7 +121,8 @@ class Interpreter(RunState):
         self.reads_change = False
         for made in self.heap.values():
             made.forget_reads()
-        for known in (self.results, self.left, self.scopes, self.called, self.latest):
+        per_pass = (self.results, self.left, self.wrote, self.scopes, self.called, self.latest)
+        for known in per_pass:
             known.clear()
         self.defined.clear()
         self.ways.start_pass()

@@ -44,7 +44,9 @@ def taken(run: RunState, sources: frozenset[Instance]) -> None:
 
 def passed(run: RunState, sources: frozenset[Instance], batch: Value) -> None:
     """Before a batch comes of these loaders: what names hold of them is of an earlier batch."""
-    run.written = set(carried_values.places_in(batch))  # others may hold what is of an earlier one
+    for written in (run.written, *run.writing):
+        written.clear()  # what they hold may be of an earlier batch
+    run.note_written(set(carried_values.places_in(batch)))
     places: Places = frozenset(one.place for one in sources)
     run.batches_so_far.append(places)
     for scope in _scopes(run):

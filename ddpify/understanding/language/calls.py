@@ -337,10 +337,16 @@ def _result(run: RunState, call: _Call) -> Value:
             return _result_of_all(run, call._replace(entered=None))
         result = _of_body(run, call, key)
     else:
-        result = run.results[key]
+        result = _known(run, key)
     if key in run.left:
         set_attributes.take_up(run.frame, run.left[key])
     return result
+
+
+def _known(run: RunState, key: object) -> Value:
+    """The result of a body that has run in this pass, which would write the same again."""
+    run.note_written(run.wrote.get(key, set()))
+    return run.results[key]
 
 
 def _of_body(run: RunState, call: _Call, key: object) -> Value:
@@ -350,7 +356,8 @@ def _of_body(run: RunState, call: _Call, key: object) -> Value:
         return run.previous.get(key, UNKNOWN)
     run.running.add(key)
     try:
-        result = _run_body(run, call, key)
+        with run.noting_writes(key):
+            result = _run_body(run, call, key)
     finally:
         run.running.discard(key)
     known = run.previous.get(key, UNKNOWN)
@@ -376,6 +383,8 @@ def _result_of_all(run: RunState, call: _Call) -> Value:
         named = dict(zip(call.kwargs, all_calls.given[number:], strict=True))
         call = call._replace(args=all_calls.given[:number], kwargs=named)
         all_calls.gives(_of_body(run, call, key))
+    elif key in run.results:
+        _known(run, key)
     if all_calls.mixed and call.site is not None:
         run.facts.taken_together.setdefault(call.function.node, call.site)
     return run.results.get(key, run.previous.get(key, UNKNOWN))

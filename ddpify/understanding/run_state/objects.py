@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import libcst as cst
 
 from ddpify.understanding.contexts import into_forward
@@ -68,11 +71,27 @@ class Objects(State):
         """Let an attribute or element of an object be this too."""
         if self.tried is not None:
             self.tried_writes.append((target, name, target.attribute(name)))
-        self.written.add((target, name))
+        self.note_written({(target, name)})
         self.changes(target, name)
         self.reads_change |= target.put(name, new)
         if isinstance(target.type, Class):
             self._forget_set(target, name)
+
+    def note_written(self, places: set[tuple[object, str]]) -> None:
+        """These hold what was written since the last batch came."""
+        self.written |= places
+        if self.writing:
+            self.writing[-1] |= places
+
+    @contextmanager
+    def noting_writes(self, key: object) -> Iterator[None]:
+        """Inside, a body runs: where its result is taken again, it has written the same."""
+        self.writing.append(set())
+        try:
+            yield
+        finally:
+            self.wrote[key] = self.writing.pop()
+            self.note_written(self.wrote[key])
 
     def _forget_set(self, target: Instance, name: str) -> None:
         """Let its methods that are in progress read an attribute of an object anew."""

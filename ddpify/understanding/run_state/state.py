@@ -100,6 +100,8 @@ class State(Code):
         self.settling = False
         # What objects hold: written since the last batch came; read when it was of an earlier one.
         self.written: set[tuple[object, str]] = set()
+        self.writing: list[set[tuple[object, str]]] = []  # the same of calls in progress
+        self.wrote: dict[object, set[tuple[object, str]]] = {}  # and of those with a known result
         self.carried: set[tuple[object, str]] = set()
         self.aged: dict[Instance, Instance] = {}  # collections, as a later round has them
         self.set_around: dict[tuple[object, str], Value] = {}  # parts that names of others got
