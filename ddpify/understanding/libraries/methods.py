@@ -62,6 +62,7 @@ def call_method(
     run: RunState, node: cst.BaseExpression, method: Method, args: list[Value], kwargs: Keywords
 ) -> Value:
     """A method of a tensor, a number, a container or a library object."""
+    side_effects.acts_array(run, node, method)
     results = []
     name = IN_PLACE.get(method.name, method.name)
     known = any(isinstance(atom, (Instance, ReplicatedTensor)) for atom in method.receiver.atoms)

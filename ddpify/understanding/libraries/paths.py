@@ -23,7 +23,7 @@ WRITTEN = {
     "os.mkdir": _FIRST, "savefig": ("fname", 0), "h5py.File": ("name", 0),
     "zipfile.ZipFile": ("file", 0), "tarfile.open": ("name", 0), "codecs.open": ("filename", 0),
     "bz2.open": ("filename", 0), "lzma.open": ("filename", 0), "gzip.GzipFile": ("filename", 0),
-    "to_parquet": _FIRST, "to_hdf": ("path_or_buf", 0), "to_feather": _FIRST,
+    "to_parquet": _FIRST, "tofile": ("fid", 0), "to_hdf": ("path_or_buf", 0), "to_feather": _FIRST,
     "scipy.sparse.save_npz": ("file", 0), "scipy.io.savemat": ("file_name", 0),
     "scipy.io.wavfile.write": ("filename", 0), "scipy.misc.imsave": ("name", 0),
     "imageio.imwrite": _URI, "imageio.imsave": _URI, "imageio.mimsave": _URI,

@@ -40,6 +40,7 @@ from ddpify.understanding.values import (
     Device,
     Function,
     Instance,
+    Method,
     Number,
     QualifiedName,
     Value,
@@ -219,6 +220,15 @@ def acts_method(
         run.effect("folder", node, name)
     elif _saves_itself(target, name) or (name in PATH_METHODS and target.type == PATH):
         run.effect("write", node, name)
+
+
+def acts_array(run: RunState, node: cst.BaseExpression, method: Method) -> None:
+    """``array.tofile(path)`` writes what the array holds."""
+    if method.name != "tofile" or not isinstance(node, cst.Call):
+        return
+    run.effect("write", node, method.name)
+    if isinstance(node.func, cst.Attribute):
+        run.demand_held(node.func.value, method.receiver, uses.A_FILE)
 
 
 def downloads(run: RunState, node: cst.BaseExpression, made: Instance, kwargs: Keywords) -> None:
