@@ -18,7 +18,7 @@ from ddpify.understanding.batching import row_numbers
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import NO_ROWS, REPLICATED, Data, Value, value
+from ddpify.understanding.values import NO_ROWS, REPLICATED, Atom, Data, Tup, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -42,6 +42,14 @@ def at(index: cst.BaseSlice, sample: Data) -> Data:
     """A sample that ``samples[index]`` takes out of a list of them."""
     by = {code_of(index.value)} if isinstance(index, cst.Index) else ()
     return replace(sample, taken_by=frozenset(by))
+
+
+def first(taken: Atom) -> Atom:
+    """What ``next()`` takes of samples, known to be one at a place; other things as they are."""
+    if isinstance(taken, Tup):
+        return Tup(tuple(value(*map(first, item.atoms)) for item in taken.items))
+    sample = isinstance(taken, Data) and (_is_single(taken) or taken.placement is Placement.ROWS)
+    return at(cst.Index(cst.Integer("0")), taken) if sample else taken  # type: ignore[arg-type]
 
 
 def one_by_one(run: RunState, row: Data, rows: cst.BaseExpression) -> Data:

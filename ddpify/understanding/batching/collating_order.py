@@ -56,7 +56,8 @@ def gone_through(run: RunState, loop: Through, element: Value, body: cst.CSTNode
 def taken_apart(run: RunState, node: cst.BaseExpression, listed: Instance) -> None:
     """Note that a collate function takes some samples out of a list, or changes their order."""
     if run.collating:
-        _depend(run, node, sample_numbers.samples_in(listed.elements))
+        held = listed.elements
+        _depend(run, node, [*sample_numbers.samples_in(held), *filter(_is_picked, held.data)])
 
 
 def out_of_order(run: RunState, node: cst.BaseExpression, held: Value) -> Value:

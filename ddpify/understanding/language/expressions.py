@@ -27,7 +27,7 @@ from ddpify.understanding.language import (
     elements,
     star_args,
 )
-from ddpify.understanding.libraries import own_methods
+from ddpify.understanding.libraries import own_methods, python_functions
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import children
 from ddpify.understanding.syntax import OPERATORS, content
@@ -225,14 +225,22 @@ def _tuple(run: RunState, node: cst.Tuple) -> Value:
 def _list(run: RunState, node: cst.List | cst.Set) -> Value:
     held = list(_displayed(run, node.elements))
     _take_all_of_several(run, node)
-    return value(_holding(run, node, held))
+    made = _holding(run, node, held)
+    if _is_one_spread(node):  # [*rows] is list(rows)
+        shown = node.elements[0].value
+        python_functions.filled_from(run, made, shown, run.seen(shown))
+    return value(made)
+
+
+def _is_one_spread(node: cst.List | cst.Set) -> bool:
+    alone = len(node.elements) == 1 and isinstance(node, cst.List)
+    return alone and isinstance(node.elements[0], cst.StarredElement)
 
 
 def _take_all_of_several(run: RunState, node: cst.List | cst.Set) -> None:
     """``[*rows, 1]``, or a set, has other items than a rank's rows: it takes those of all."""
     starred = [one.value for one in node.elements if isinstance(one, cst.StarredElement)]
-    alone = len(node.elements) == 1 and isinstance(node, cst.List)
-    for one in starred if not alone and not run.collating else ():
+    for one in starred if not _is_one_spread(node) and not run.collating else ():
         rows = (d for d in run.seen(one).data if d.placement is Placement.SHARD and d.dim == 0)
         run.demand(one, value(*(d for d in rows if d.form is Layout.TENSOR)), uses.A_STATISTIC)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import definition_sites, uses
-from ddpify.understanding.arithmetic import indexed_rows
+from ddpify.understanding.arithmetic import indexed_rows, single_samples
 from ddpify.understanding.batching import named_parts
 from ddpify.understanding.forms import NumberKind
 from ddpify.understanding.language import attributes, elements
@@ -49,7 +49,8 @@ def spread(
                 return known
     held = [atom for atom in result.atoms if isinstance(atom, Data)]
     if not open_ or not held or not all(named_parts.is_batch(atom) for atom in held):
-        return [elements.iterate(run, node, result)]
+        each = elements.iterate(run, node, result)
+        return [value(*map(single_samples.first, each.atoms)) if run.collating else each]
     count = len(open_)
     parts = [elements.unpacked(run, result, position, count) for position in range(count)]
     pairs = zip(parts, open_, strict=True)

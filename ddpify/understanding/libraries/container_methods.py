@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.records import record
 from ddpify.understanding.arguments import Keywords, argument_pairs
-from ddpify.understanding.arithmetic import tensor_pairs
+from ddpify.understanding.arithmetic import single_samples, tensor_pairs
 from ddpify.understanding.batching import (
     carried_values,
     collating_order,
@@ -152,7 +152,10 @@ def _copied(call: _Call) -> Value:
 
 
 def _taken_out(call: _Call) -> Value:
-    return join(_all_held(call), _instead(call))
+    held = _all_held(call)
+    if call.run.collating and call.held.type == "list":
+        held = value(*map(single_samples.first, held.atoms))
+    return join(held, _instead(call))
 
 
 def _instead(call: _Call) -> Value:

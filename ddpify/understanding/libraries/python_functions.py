@@ -11,7 +11,7 @@ import libcst as cst
 from ddpify.records import replace
 from ddpify.understanding import alternatives, narrowing, uses
 from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
-from ddpify.understanding.arithmetic import across_samples, tensor_pairs
+from ddpify.understanding.arithmetic import across_samples, single_samples, tensor_pairs
 from ddpify.understanding.batching import (
     batch_parts,
     collating,
@@ -430,12 +430,17 @@ def _listed(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value
         run.iterate(_argument(node, 0), args[0])
         return REPLICATED
     result = _same_elements(run, node, args)
-    sources = [atom for one in args[:1] for atom in one.of(Instance, Data)]
     for made in result.of(Instance):
-        made.each = bool(sources) and all(map(_has_each_row, sources))
-        if per_sample_lists.goes_through_all(run, _argument(node, 0)):
-            run.of_all_ranks.add(made)
+        filled_from(run, made, _argument(node, 0), join(*args[:1]))
     return result
+
+
+def filled_from(run: RunState, made: Instance, shown: cst.BaseExpression, source: Value) -> None:
+    """Note whether a list that holds what an iterable gives has an item for each row."""
+    sources = [atom for atom in source.atoms if isinstance(atom, (Instance, Data))]
+    made.each = bool(sources) and all(map(_has_each_row, sources))
+    if per_sample_lists.goes_through_all(run, shown):
+        run.of_all_ranks.add(made)
 
 
 def _is_only_counted(run: RunState, node: cst.BaseExpression) -> bool:
@@ -509,6 +514,8 @@ def _next(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         joint_loaders.taken_at_once(run, node, element)
         joint_loaders.taken_besides(run, node, element)
         current_batch.asked(run, joint_loaders.last(run, element), element)
+    if run.collating:
+        element = value(*map(single_samples.first, element.atoms))
     if len(args) < 2:
         return element
     run.demand(_argument(node, 1), args[1], uses.A_STATISTIC)
