@@ -34,6 +34,8 @@ class Contexts:
         """The innermost calls in progress, outermost first; of those apart, the first one met."""
         found: list[cst.CSTNode] = []
         for frame in reversed(frames):
+            if frame.kept:  # whatever call comes first
+                break
             if frame.call is not None:
                 found.append(self._first(frame.runs, frame.call))
                 if len(found) == _CALLS:

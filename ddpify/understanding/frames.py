@@ -69,6 +69,7 @@ class Frame:
     receiver: Instance | None = None
     runs: cst.CSTNode | None = None  # the function that is called
     in_forward: bool = False
+    kept: bool = False  # what it makes is given to later calls again, as a cache does
     returned: list[Value] = field(default_factory=list)
     # What runs is reached only where another value than its default is given to a parameter.
     against_default: bool = False

@@ -337,7 +337,7 @@ def _assign_attribute(run: RunState, target: cst.Attribute, new: Value) -> None:
         assign(run, target.value, new)  # the tensor takes other values, and is this from now on
         return
     for atom in owner.atoms:
-        if isinstance(atom, Instance) and attributes.set_by_class(run, target, atom, new):
+        if isinstance(atom, (Class, Instance)) and attributes.set_by_class(run, target, atom, new):
             continue
         if isinstance(atom, Instance):
             attributes.attribute_set(run, target, atom, new)
@@ -374,6 +374,7 @@ def _assign_item(run: RunState, target: cst.Subscript, new: Value) -> None:
     _set_own(run, target, owner, new)
     row_writes.write(run, target, owner, new)
     picked_views.change(run, owner)
+    _set_variable(run, target, new)
     picked = any(d.placement is Placement.ROWS for d in new.data)
     for atom in owner.of(Instance):
         assert isinstance(atom, Instance)
@@ -381,6 +382,25 @@ def _assign_item(run: RunState, target: cst.Subscript, new: Value) -> None:
         if atom.type == "list":
             samples_by_place.put_into_list(run, target, new)
         run.put(atom, key, kept)
+
+
+def _set_variable(run: RunState, target: cst.Subscript, new: Value) -> None:
+    """``model.__dict__["act"] = value`` and ``vars(model)["act"] = value`` set an attribute."""
+    owner = _with_variables(run, target.value)
+    part = target.slice[0].slice
+    key = run.seen(part.value).constant() if isinstance(part, cst.Index) else ...
+    for atom in run.seen(owner).of(Instance) if owner is not None else ():
+        if isinstance(key, str) and is_model(atom):
+            run.put(atom, key, new)
+
+
+def _with_variables(run: RunState, shown: cst.BaseExpression) -> cst.BaseExpression | None:
+    """What an expression gives the variables of; None for others."""
+    if isinstance(shown, cst.Attribute):
+        return shown.value if shown.attr.value == "__dict__" else None
+    if isinstance(shown, cst.Call) and run.calls_builtin(shown, "vars"):
+        return shown.args[0].value if len(shown.args) == 1 else None
+    return None
 
 
 def _set_own(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> None:

@@ -232,8 +232,10 @@ _REDUCTIONS = ("mean", "sum", "none", "batchmean")
 
 
 def _super_attribute(
-    run: RunState, node: cst.BaseExpression, receiver: Instance, name: str
+    run: RunState, node: cst.BaseExpression, receiver: Instance | Class, name: str
 ) -> Value:
+    if isinstance(receiver, Class):
+        return value(Method(value(receiver), name))
     if isinstance(receiver.type, Class):
         for base in receiver.type.project_bases():
             found = base.find(name)
@@ -296,8 +298,10 @@ def _getters(atom: Instance | Class, setter: Function) -> Iterator[Function]:
             yield one
 
 
-def set_by_class(run: RunState, node: cst.Attribute, owner: Instance, new: Value) -> bool:
+def set_by_class(run: RunState, node: cst.Attribute, owner: Instance | Class, new: Value) -> bool:
     """Run what an object's class does where an attribute is set; whether it does anything."""
+    if isinstance(owner, Class):
+        return _set_by_method(run, node, owner, new)
     if not isinstance(owner.type, Class) or object_kinds.is_model(owner):
         return False
     name, given = node.attr.value, (node, new)
@@ -312,8 +316,13 @@ def set_by_class(run: RunState, node: cst.Attribute, owner: Instance, new: Value
         return True
     if own_methods.called(run, node, found, "set", (node, value(owner)), given) is not None:
         return True
-    called = (node, value(Const(name)))
-    return own_methods.called(run, node, value(owner), "setattr", called, given) is not None
+    return _set_by_method(run, node, owner, new)
+
+
+def _set_by_method(run: RunState, node: cst.Attribute, owner: Instance | Class, new: Value) -> bool:
+    """Run ``__setattr__`` where the class of an object has one; of a class, its metaclass."""
+    name = (node, value(Const(node.attr.value)))
+    return own_methods.called(run, node, value(owner), "setattr", name, (node, new)) is not None
 
 
 def is_static(function: Function) -> bool:

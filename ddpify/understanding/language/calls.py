@@ -19,7 +19,13 @@ from ddpify.understanding.batching import (
 from ddpify.understanding.facts import Site
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.frames import Frame
-from ddpify.understanding.language import attributes, overloads, set_attributes, star_args
+from ddpify.understanding.language import (
+    attributes,
+    overloads,
+    set_attributes,
+    shared_objects,
+    star_args,
+)
 from ddpify.understanding.libraries import (
     container_methods,
     criteria,
@@ -193,12 +199,13 @@ def _is_a_models_forward(run: RunState, method: Bound) -> bool:
 def _instantiate(
     run: RunState, node: cst.BaseExpression, made: Class, args: list[Value], kwargs: Keywords
 ) -> Value:
-    instance = run.instance(node, run.module, made)
     makers = [
         one
         for found in (made.find_in_metaclass("__call__"), made.find("__new__"))
         for one in (found or UNKNOWN).of(Function)
     ]
+    shared = bool(makers) or shared_objects.share_attributes(made)
+    instance = run.only_instance(made) if shared else run.instance(node, run.module, made)
     other = join(*(run.call(node, value(one), [value(made), *args], kwargs) for one in makers))
     if other.data:  # no object of the class, but something of a batch
         return other
@@ -411,7 +418,8 @@ def _run_body(run: RunState, call: _Call, key: object) -> Value:
     scope = Scope(parent=function.scope)
     inside = call.forward or run.frames_forward()
     own = receiver if isinstance(receiver, Instance) else None
-    frame = Frame(function.module, scope, call.site, own, function.node, in_forward=inside)
+    kept = shared_objects.keeps_results(function)
+    frame = Frame(function.module, scope, call.site, own, function.node, inside, kept)
     if attributes.is_static(function):
         receiver = None
     bind_parameters(run, function, call.args, call.kwargs, receiver, scope)

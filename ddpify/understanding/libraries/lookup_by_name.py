@@ -15,6 +15,7 @@ from ddpify.understanding.values import (
     CHANGED,
     REPLICATED,
     Atom,
+    Class,
     Const,
     Data,
     Instance,
@@ -86,6 +87,8 @@ def set_attribute(run: RunState, node: cst.BaseExpression, args: list[Value]) ->
         for name in names:
             shown = argument_pairs(node, args, {})[2][0]
             persistent_state.parameter(run, args[0], str(name), shown, args[2])
+        for made in args[0].of(Class):
+            made.scope.names.update({str(name): args[2] for name in names})
         for owner in args[0].of(Instance):
             for name in names:
                 run.put(owner, str(name), args[2])

@@ -28,7 +28,12 @@ from ddpify.understanding.libraries.made_callables import is_of_python
 from ddpify.understanding.libraries.methods_of_parts import of_tensor
 from ddpify.understanding.libraries.model_methods import of_model, of_parameters
 from ddpify.understanding.libraries.object_kinds import GRAD_SCALERS, is_loader, is_loss, is_model
-from ddpify.understanding.libraries.opaque import foreign, is_unread_object, sink_method
+from ddpify.understanding.libraries.opaque import (
+    call_unknown,
+    foreign,
+    is_unread_object,
+    sink_method,
+)
 from ddpify.understanding.libraries.tensor_methods import (
     IN_PLACE,
     of_batch,
@@ -79,7 +84,7 @@ def call_method(
         elif isinstance(atom, Params):
             results.append(of_parameters(run, node, atom, method.name, args, kwargs))
         elif isinstance(atom, Class):
-            results.append(autograd_functions.apply(run, node, atom, args, kwargs))
+            results.append(_of_class(run, node, atom, method.name, args, kwargs))
         else:
             plain = of_plain(run, node, atom, method.name, args, kwargs)
             results.append(loaded_files.method(run, atom, method.name, args, plain))
@@ -92,6 +97,16 @@ def call_method(
     if name != method.name and isinstance(node, cst.Call):
         _laid_out(run, node, made)
     return made
+
+
+def _of_class(  # type: ignore[no-untyped-def]
+    run: RunState, node: cst.BaseExpression, atom: Class, name: str, args, kwargs
+) -> Value:
+    if name == "__setattr__":
+        return lookup_by_name.set_attribute(run, node, [value(atom), *args])
+    if name == "apply":
+        return autograd_functions.apply(run, node, atom, args, kwargs)
+    return call_unknown(run, node, args, kwargs)
 
 
 def _receiver(node: cst.BaseExpression) -> cst.BaseExpression:

@@ -555,10 +555,15 @@ def _filter(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value
 def _super(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     names = run.frame.scope.names
     first = next(iter(names.values()), UNKNOWN)
-    for atom in first.of(Instance):
-        if isinstance(atom.type, Class):
+    for atom in first.of(Instance, Class):
+        if isinstance(atom, Class) or isinstance(atom.type, Class):
             return value(Super(atom))
     return UNKNOWN
+
+
+_OF_FUNCTIONS = frozenset(
+    "torch torch.nn.functional torch.linalg torch.fft torch.special numpy numpy.linalg".split()
+)
 
 
 def _getattr(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
@@ -571,7 +576,7 @@ def _getattr(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Valu
         modules = [a for a in args[0].atoms if isinstance(a, Namespace)]
         found += [run.defined_in(node, module).elements for module in modules]
         found += lookup_by_name.attributes_of(node, args[0])
-        if QualifiedName("torch.nn.functional") in args[0].atoms:
+        if any(one.name in _OF_FUNCTIONS for one in args[0].of(QualifiedName)):
             found.append(library_value(UNREAD_FUNCTION))
     return join(*found, *args[2:]) if found else UNKNOWN
 

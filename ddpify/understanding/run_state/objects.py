@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import libcst as cst
 
 from ddpify.understanding.contexts import into_forward
+from ddpify.understanding.frames import Frame
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.run_state.state import State
 from ddpify.understanding.values import CONTAINERS, Class, Function, Instance, Value, join
@@ -34,10 +35,15 @@ class Objects(State):
             self.heap[key] = Instance(node, module, kind, maker=maker, calls=key[1])
             for one in self.rounds:
                 one.made.add(self.heap[key])
-            self.made_in[self.heap[key]] = frozenset(
-                loop.node for frame in self.frames for loop in frame.loops if loop.taken
-            )
+            kept = any(frame.kept for frame in self.frames)
+            loops = (loop for frame in self.frames for loop in frame.loops if loop.taken)
+            self.made_in[self.heap[key]] = frozenset(() if kept else (one.node for one in loops))
         return self.heap[key]
+
+    def only_instance(self, made: Class) -> Instance:
+        """The object of a class that may give an earlier one again, wherever it is asked for."""
+        with self.running_in(Frame(made.module, made.scope, kept=True)):
+            return self.instance(made.node, made.module, made)
 
     def function(self, node: cst.FunctionDef | cst.Lambda) -> Function:
         """The function made at a place, one for each way of the last few calls that lead there.

@@ -263,9 +263,9 @@ class Bound(Atom):
 
 @record
 class Super(Atom):
-    """``super()`` of an instance."""
+    """``super()`` of an instance, or of a class in a method of its metaclass."""
 
-    receiver: Instance
+    receiver: Instance | Class
 
 
 def may_be_integer(atom: Atom) -> bool:
