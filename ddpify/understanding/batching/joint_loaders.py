@@ -6,7 +6,7 @@ sizes in one step, that holds for one of them alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations, zip_longest
 from typing import TYPE_CHECKING
 
@@ -73,6 +73,29 @@ def _side_by_side(element: Value) -> Iterator[Pair]:
                 yield from (frozenset((a, b)) for a in one - other for b in other - one)
             for item in atom.items:
                 yield from _side_by_side(item)
+
+
+def are_one(parts: Sequence[Value]) -> bool:
+    """Whether one loader, as far as is known, is several: a loop makes one in each round."""
+    held = [sources(one) for one in parts]
+    shared = {made for one, other in combinations(held, 2) for made in one & other}
+    return any(_is_made_in_turn(made) and not _is_of_one_size(made) for made in shared)
+
+
+def _is_of_one_size(made: Instance) -> bool:
+    """Whether all loaders of one place have batches of one size, and as many samples."""
+    data = made.arguments.get("dataset", UNKNOWN)
+    return _batch_size(made).constant() is not ... and (
+        len(data.atoms) == 1 or made.arguments.get("drop_last", UNKNOWN).constant() is True
+    )
+
+
+def _is_made_in_turn(made: Instance) -> bool:
+    structure = made.module.structure
+    around = structure.up(made.site)
+    return bool(structure.loops(made.site)) or any(
+        isinstance(one, (cst.BaseSimpleComp, cst.DictComp)) for one in around
+    )
 
 
 def taken_besides(run: RunState, node: cst.CSTNode, element: Value) -> None:

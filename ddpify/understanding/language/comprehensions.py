@@ -39,7 +39,7 @@ Comprehension = cst.BaseSimpleComp | cst.DictComp
 
 def comprehension(run: RunState, node: Comprehension) -> Value:
     """What a comprehension makes: a list or a dictionary, of what it computes in each round."""
-    if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+    if isinstance(node, (cst.ListComp, cst.GeneratorExp, cst.DictComp)):
         parts = _of_a_tuple(run, node)
         if parts is not None:
             return parts
@@ -112,7 +112,7 @@ def _item(run: RunState, node: Comprehension) -> Value:
     return item
 
 
-def _of_a_tuple(run: RunState, node: cst.BaseSimpleComp) -> Value | None:
+def _of_a_tuple(run: RunState, node: Comprehension) -> Value | None:
     """``[x.to(device) for x in batch]`` of a tuple: what each of its elements becomes."""
     plain = not node.for_in.ifs and node.for_in.inner_for_in is None
     items = _items(run.eval(node.for_in.iter)) if plain else None
@@ -120,15 +120,25 @@ def _of_a_tuple(run: RunState, node: cst.BaseSimpleComp) -> Value | None:
         return None
     names = run.frame.scope.names
     before = dict(names)
-    made = run.instance(node, run.module, "list")
+    made = run.instance(node, run.module, "dict" if isinstance(node, cst.DictComp) else "list")
     for number, item in enumerate(items):
         assignments.assign(run, node.for_in.target, item)
         run.items_in_turn.append(number)
-        run.put(made, f"[{number}]", run.eval(node.elt))
+        _put_item(run, node, made, number)
         run.items_in_turn.pop()
     names.clear()
     names.update(before)
     return value(made)
+
+
+def _put_item(run: RunState, node: Comprehension, made: Instance, number: int) -> None:
+    """Let a list or a dictionary hold what one round of a comprehension gives."""
+    if not isinstance(node, cst.DictComp):
+        run.put(made, f"[{number}]", run.eval(node.elt))
+        return
+    key = run.eval(node.key).constant()
+    item = definition_sites.kept(run.eval(node.value), node.value)
+    run.put(made, "*" if key is ... else f"[{key!r}]", item)
 
 
 def _items(taken: Value) -> Sequence[Value] | None:

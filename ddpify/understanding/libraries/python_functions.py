@@ -304,6 +304,8 @@ def _zip(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         _take_alike(run, node, made, args)
     each = [run.iterate(_argument(node, i), a) for i, a in enumerate(args)]
     collating_order.put_beside(run, node, args, each)
+    if joint_loaders.are_one(each):
+        each = [current_batch.perhaps_earlier(run, one) for one in each]
     together = value(Tup(tuple(each)))
     if _are_spread(node, args) and joint_loaders.sources(together):
         together = _in_turn(run, node, join(*each))

@@ -395,3 +395,27 @@ for (a, b), (c,) in zip(feed, other):
 def test_items_of_a_list_that_a_comprehension_moves_stay_apart(tmp_path: Path) -> None:
     lines = added(tmp_path, HEAD + MOVED)
     assert "penalty = dd.mean(F.mse_loss(made, wanted) + F.mse_loss(judged, wanted))" in lines
+
+
+MADE_BY_ONE_LINE = [
+    "loaders = {}\nfor n, size in (('a', 6), ('b', 4)):\n"
+    "    loaders[n] = DataLoader(shared, batch_size=size)\n",
+    "loaders = {n: DataLoader(shared, batch_size=s) for n, s in {'a': 6, 'b': 4}.items()}\n",
+    "loaders = dict(a=6, b=4)\nloaders = {n: DataLoader(shared, s) for n, s in loaders.items()}\n",
+]
+
+
+@pytest.mark.parametrize("lines", MADE_BY_ONE_LINE)
+def test_loaders_that_one_line_makes_may_differ(tmp_path: Path, lines: str) -> None:
+    loop = ZIPPED.replace("zip(left, right)", "zip(loaders['a'], loaders['b'])")
+    text = HEAD.replace("brain =", f"{SHARED}{lines}brain =", 1) + loop
+    with pytest.raises(Refusal, match="has given the next one"):
+        convert_text(tmp_path, text)
+
+
+def test_loaders_of_a_dictionary_comprehension_are_told_apart(tmp_path: Path) -> None:
+    made = "{n: DataLoader(shared, batch_size=s) for n, s in (('a', 6), ('b', 4))}"
+    loop = ZIPPED.replace("zip(left, right)", "zip(loaders['a'], loaders['b'])")
+    text = HEAD.replace("brain =", f"{SHARED}loaders = {made}\nbrain =", 1) + loop
+    switches = [one for one in added(tmp_path, text) if "use_batch_of" in one]
+    assert switches == ["dd.use_batch_of(a)", "dd.use_batch_of(c)"]
