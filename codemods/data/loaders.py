@@ -10,7 +10,7 @@ from ddpify.planning.bindings import bindings
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
-from ddpify.understanding.batching import collating, stateful_datasets
+from ddpify.understanding.batching import collating, seeding_datasets, stateful_datasets
 from ddpify.understanding.facts import OWN, BatchDimensions, Dimensions, Site
 from ddpify.understanding.libraries.object_kinds import is_loader
 from ddpify.understanding.syntax import argument, brief, code_of
@@ -24,7 +24,9 @@ def edit(plan: Plan, edits: Edits) -> None:
         function = f"{plan.options.alias}.{'replicate' if unsplit else 'shard'}"
         changes = {} if unsplit else _changes(plan, loader)
         layout, how = (None, None) if unsplit else _put_together(plan, loader)
+        seeds = not unsplit and seeding_datasets.leaves_seeds(plan.facts, loader)
         extra = "".join(changes) + _padding(layout) + _beside_others(plan, loader)
+        extra += ", seeds=True" if seeds else ""
         for site in _wrap(plan, edits, loader, function, extra):
             _say(edits, site, unsplit)
             for text in changes.values():
@@ -37,6 +39,8 @@ def edit(plan: Plan, edits: Edits) -> None:
                 edits.note(site, how)
             elif not unsplit and loader in plan.facts.loading.joint:
                 edits.note(site, _joining(plan, loader), attention=True)
+            if seeds:
+                edits.note(site, _SEEDS)
             if loader.site in plan.choices.trained and not changes and _gives_one(loader):
                 edits.note(site, _ALONE, attention=True)
     _cycles(plan, edits)
@@ -131,6 +135,10 @@ _IN_TURN = (
 _MIXED = (
     "its collate function lets the samples of a batch depend on each other: each rank puts whole"
     " batches together and keeps its own rows, so that the loading is not divided"
+)
+_SEEDS = (
+    "its data set seeds the random generators for each sample: each rank takes the last sample of"
+    " each batch as well, so that what is drawn next is what one process draws"
 )
 _UNREAD: BatchDimensions = {}
 _ROWS_FIRST = (

@@ -34,6 +34,7 @@ def shard(
     collate: str = "local",
     dim: Dimensions = 0,
     joined: bool = False,
+    seeds: bool = False,
 ) -> AnyLoader:
     """A loader that yields this rank's part of each batch of ``loader`` (the global batch).
 
@@ -63,6 +64,10 @@ def shard(
     a rank that has none cannot be told from one that has a single one: a batch of fewer samples
     than there are ranks raises RuntimeError on all of them.
 
+    ``seeds``: the data set seeds the global generators for each sample. Where it is read in the
+    main process, each rank also takes the last sample of each global batch, which leaves them
+    as in one process.
+
     Raises TypeError for what is not a torch DataLoader, or one over a DataPipe, for a sampler
     that DistributedSampler cannot take the place of, and with ``batch="per-rank"`` for one that
     does not put batches together itself.
@@ -76,7 +81,7 @@ def shard(
     shared = _shared(loader)
     if not isinstance(shared, SharedLoader) or shared is loader:
         return loader
-    shared.__dict__.update(ddpify_joined=joined, ddpify_unsharded=loader)
+    shared.__dict__.update(ddpify_joined=joined, ddpify_seeds=seeds, ddpify_unsharded=loader)
     if batch == "per-rank":
         _join_batches(shared)
     order = None

@@ -29,6 +29,8 @@ class Parts:
         self.batches = batches
         self.shares: deque[Share | None] = deque()
         self.under_way = position().opening
+        self.last: Any = None  # of the latest global batch, its last index alone
+        self.drawn_apart = False  # whether that batch was fetched in this rank's own stream
 
     def __iter__(self) -> "Parts":
         return self
@@ -54,6 +56,7 @@ class Parts:
         if sampler.draws_here:
             # What follows, in this process, is the fetch of this rank's own samples.
             enter_own_stream()
+            self.last, self.drawn_apart = batch[-1:], True
         if share.ghost:
             return batch[:1]
         first, last = bounds(len(batch), place.rank, place.size)

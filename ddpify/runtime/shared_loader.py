@@ -46,6 +46,8 @@ class SharedIterator:
         if loader.ddpify_sampler is not None:
             self._parts = loader.ddpify_sampler.take(self._parts)
             self._loop.share = self._parts.shares.popleft()
+            if loader.ddpify_seeds and self._parts.drawn_apart:
+                loader.dataset[self._parts.last[0]]
         elif loader.ddpify_in_batch:
             share, data = data
             self._loop.share = Share(*share)
@@ -90,6 +92,7 @@ class SharedLoader(DataLoader[Any]):
     ddpify_in_batch: bool
     ddpify_aside = False
     ddpify_joined = False
+    ddpify_seeds = False
     ddpify_latest: Loop | None = None  # the pass that yielded last
 
     def __iter__(self) -> Any:

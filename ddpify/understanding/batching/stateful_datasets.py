@@ -27,7 +27,7 @@ def goes_on(loader: Instance) -> bool:
 
 
 def _takes_next(dataset: Class) -> bool:
-    functions = _functions(dataset, "__getitem__", set())
+    functions = reached_methods(dataset, "__getitem__")
     nodes = [node for function in functions for node in walk(function.node.body)]
     calls = [node for node in nodes if isinstance(node, cst.Call)]
     sought = any(_method(c) == "seek" and not _is_start(c) for c in calls)
@@ -61,8 +61,9 @@ def _is_own(name: str) -> bool:
     return name.startswith("self.")
 
 
-def _functions(owner: Class, name: str, known: set[str]) -> Iterator[Function]:
+def reached_methods(owner: Class, name: str, known: set[str] | None = None) -> Iterator[Function]:
     """A method of a class, with those of its own that it calls."""
+    known = set() if known is None else known
     found = owner.find(name) if name not in known else None
     known.add(name)
     for function in found.atoms if found is not None else ():
@@ -71,7 +72,7 @@ def _functions(owner: Class, name: str, known: set[str]) -> Iterator[Function]:
             for node in walk(function.node.body):
                 called = dotted(node.func) if isinstance(node, cst.Call) else None
                 if called and called.startswith("self.") and called.count(".") == 1:
-                    yield from _functions(owner, called.removeprefix("self."), known)
+                    yield from reached_methods(owner, called.removeprefix("self."), known)
 
 
 def _is_next(call: cst.Call) -> bool:

@@ -18,8 +18,8 @@ _GENERATORS = (
     "numpy.random.SeedSequence",
     "random.Random",
 )
-_SEEDS = ("torch.manual_seed", "numpy.random.seed", "random.seed")
-SEEDED = (*_GENERATORS, *_SEEDS)
+SEEDS = ("torch.manual_seed", "numpy.random.seed", "random.seed")
+SEEDED = (*_GENERATORS, *SEEDS)
 # Methods that run for single samples, or in the processes of a loader.
 EACH_ON_ITS_OWN = (
     "__getitem__", "__iter__", "__len__", "__call__", "forward", "collate_fn", "worker_init_fn",
