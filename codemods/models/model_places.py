@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from ddpify.planning.plan import Plan
@@ -50,9 +52,16 @@ def is_receiver(module: ModuleFile, model: Instance, node: cst.BaseExpression) -
 def is_name_of(plan: Plan, model: Instance, site: Site, name: str) -> bool:
     """Whether a name stands for a model itself around a place, and not for its parameters, say."""
     scope = site.module.function(site.node) or site.module.parsed.tree
-    parts = (part for part in walk(scope) if isinstance(part, (cst.Name, cst.Attribute)))
-    named = (plan.facts.values.get(part) for part in parts if code_of(part) == name)
-    return any(model in held.atoms for held in named if held is not None)
+    seen = (node for part in walk(scope) for node in _seen_as(part, name))
+    return any(model in plan.facts.values.get(node, UNKNOWN).atoms for node in seen)
+
+
+def _seen_as(part: cst.CSTNode, name: str) -> Iterator[cst.CSTNode]:
+    """Where a name's value is seen: an attribute is not evaluated where it is set."""
+    if isinstance(part, (cst.Name, cst.Attribute)) and code_of(part) == name:
+        yield part
+    elif isinstance(part, cst.Assign) and any(code_of(t.target) == name for t in part.targets):
+        yield part.value
 
 
 def _is_made_in(model: Instance, node: cst.BaseExpression) -> bool:

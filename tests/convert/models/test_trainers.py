@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.convert.examples import HEAD, STEP, added
+from tests.convert.examples import HEAD, STEP, added, convert_text
 
 TRAINER = """\
 class {name}:
@@ -120,3 +120,39 @@ def test_a_model_that_a_branch_makes_has_the_name_that_it_gets(tmp_path: Path) -
     text = HEAD.replace("brain = nn.Linear(4, 3)\n", made + "    brain = nn.Linear(4, 3)\n")
     shown = "print(brain(features[:1]).shape)\n"
     assert "brain = dd.wrap(brain)" in added(tmp_path, text + shown + STEP)
+
+
+KEPT = """\
+class Kept:
+    def __init__(self, net, ids):
+        self.net = net.to("cpu")
+        BRANCH
+
+    def train(self):
+        for a, b in feed:
+            rule.zero_grad()
+            F.cross_entropy(self.net(a), b).backward()
+            rule.step()
+
+
+Kept(brain, list(range(torch.cuda.device_count()))).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("branch", "left"),
+    [
+        (
+            "if len(ids) > 1:\n            self.net = nn.DataParallel(net, device_ids=ids)",
+            "if len(ids) > 1:\n            self.net = net\n        self.net = dd.wrap(self.net)",
+        ),
+        ("if ids:\n            self.net = net.to('cuda')", "self.net = dd.wrap(self.net)"),
+    ],
+)
+def test_a_model_in_an_attribute_that_its_function_only_sets(
+    tmp_path: Path, branch: str, left: str
+) -> None:
+    text = HEAD + KEPT.replace("BRANCH", branch)
+    done = convert_text(tmp_path, text).data.decode()
+    assert left in done
+    assert done.count("dd.wrap(") == 1
