@@ -11,6 +11,7 @@ from ddpify.codemods.synchronisation.rank0_values import first_of_node
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
+from ddpify.planning.reachability import leading_to
 from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import code_of
@@ -38,7 +39,8 @@ def folder(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
 
 def download(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     """One rank of each node downloads; a data set's own constructor does it where it is made."""
-    made = next((c for c in effect.calls if c.module.editable and _data_sets(plan, c)), None)
+    calls = (c for c in effect.calls if c.module.editable and _data_sets(plan, c))
+    made = next((c for c in calls if _is_apart(plan, c)), None)
     local_main_first(plan, edits, effect, made or site)
 
 
@@ -78,7 +80,7 @@ def local_main_first(plan: Plan, edits: Edits, effect: Effect, site: Site) -> No
         edits.put_under(_statement(asking), first_of_node(plan))
         note(edits, effect, asking, f"{short_name(effect)} once a node")
         return
-    calls = (c for c in reversed(effect.calls) if c.module.editable and _gives_data(plan, c))
+    calls = (c for c in reversed(effect.calls) if c.module.editable and _is_apart(plan, c))
     site = next((place for place in (site, *calls) if _can_wait(place)), site)
     if not _can_wait(site):
         text = f"{short_name(effect)} is done by every rank at once"
@@ -116,7 +118,7 @@ def _asking(plan: Plan, effect: Effect) -> Site | None:
         left = any(g.left_early for g in guards) or not _stays(plan, branches[-1])
         if not left:
             found = Site(_first_case(structure, branches[-1]), place.module)
-        elif call is not None and _can_wait(call) and _gives_data(plan, call):
+        elif call is not None and _can_wait(call) and _is_apart(plan, call):
             found = call
     return found
 
@@ -151,7 +153,7 @@ def _stays(plan: Plan, block: cst.CSTNode) -> bool:
 
 def runs_alone(plan: Plan, site: Site) -> bool:
     """Whether ranks may run a call's whole statement one after another: no work is shared in it."""
-    if not _can_wait(site) or not _gives_data(plan, site) or runs_on_all_ranks(plan, site):
+    if not _can_wait(site) or not _is_apart(plan, site) or runs_on_all_ranks(plan, site):
         return False
     return not any(n in plan.reductions for n in walk(site.module.statement(site.node)))
 
@@ -165,7 +167,11 @@ def _can_wait(site: Site) -> bool:
     return not isinstance(statement.body[0], cst.Return)
 
 
-def _gives_data(plan: Plan, site: Site) -> bool:
-    """Whether a call gives back no model or loader: those take part in collectives."""
+def _is_apart(plan: Plan, site: Site) -> bool:
+    """Whether a call gives back no model or loader, and leads to nothing that ranks share."""
     made = deep_atoms(plan.facts.values.get(site.node, UNKNOWN))
-    return not any(takes_part_in_training(atom) for atom in made)
+    if any(takes_part_in_training(atom) for atom in made):
+        return False
+    shared = [backward for backward, _ in plan.facts.backwards.values()]
+    shared += [plan.site(node) for node in plan.reductions]
+    return all(one.node is not site.node for one in leading_to(plan.facts, *shared))

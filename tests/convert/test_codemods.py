@@ -851,6 +851,53 @@ def test_a_download_in_a_function_of_its_own_waits_where_that_is_called(tmp_path
     assert done.count("local_main_first") == 1
 
 
+CHOSEN_DATA = """\
+import sys
+import torchvision
+
+
+class Pictures(torch.utils.data.Dataset):
+    def __init__(self):
+        self.held = torchvision.datasets.MNIST("data", download=True)
+
+    def __getitem__(self, index):
+        return self.held[index]
+
+
+class Pages(DataLoader):
+    def __init__(self):
+        self.held = {held}
+        super().__init__(whole, batch_size=10)
+
+
+made = {{"pictures": Pictures, "pages": Pages}}
+
+
+def build(name):
+    return made[name]()
+
+
+def main(name):
+    feed = build(name)
+    for a, b in feed:
+        F.cross_entropy(brain(a), b).backward()
+        rule.step()
+
+
+main(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("held", ["Pictures()", "torchvision.datasets.MNIST('x', download=True)"])
+def test_no_rank_trains_before_the_others(tmp_path: Path, held: str) -> None:
+    """A call that may make a data set or a loader leads out of what one rank can do alone."""
+    text = HEAD + CHOSEN_DATA.format(held=held)
+    done = convert_text(tmp_path, text).data.decode()
+    assert "\nmain(sys.argv[1])\n" in done
+    assert done.count("with dd.local_main_first():\n            self.held = ") >= 1
+    assert "with dd.local_main_first():\n    main" not in done
+
+
 def test_a_device_for_a_block_is_the_ranks_own(tmp_path: Path) -> None:
     text = (
         HEAD
