@@ -33,3 +33,9 @@ os.makedirs(f"runs/{name}", exist_ok=True)
 def test_names_of_days(name: str, found: bool, lint_text: Lint) -> None:
     codes = {one.code for one in lint_text(SETUPS["distributed"] + NAMED.replace("{name}", name))}
     assert ("DDP507" in codes) is found
+
+
+def test_what_is_taken_away_is_no_run_of_its_own(lint_text: Lint) -> None:
+    text = SETUPS["distributed"] + "\nos.remove(f'logs/{time.time()}.log')\n"
+    assert not lint_text(text, select=("DDP507",))
+    assert lint_text(text.replace("os.remove", "os.makedirs"), select=("DDP507",))

@@ -87,6 +87,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.days import clocks_apart
+from ddpify.lint.scripts.removals import writes_nothing
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.sure_origins import origins
 from ddpify.understanding.libraries.paths import path_of
@@ -111,7 +112,8 @@ def check(script: Script) -> Iterator[Finding]:
     order = script.structure.order
     effects = [e for e in script.facts.effects.values() if e.site.node in order]
     for effect in sorted(effects, key=lambda e: order[e.site.node]):
-        path = path_of(effect) if effect.kind in _KINDS else None
+        made = effect.kind in _KINDS and not writes_nothing(effect)
+        path = path_of(effect) if made else None
         clock = _clock(script, path) if path is not None else None
         if clock is None or clock in known or script.may_be_guarded(effect.site.node):
             continue

@@ -70,6 +70,7 @@ from ddpify.lint.scripts.opened_files import (
     says_whose_lines,
 )
 from ddpify.lint.scripts.own_paths import has_own_path
+from ddpify.lint.scripts.removals import writes_nothing
 from ddpify.lint.scripts.repairs import on_rank_zero, runtime
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.set_by_rank import is_set_by_rank
@@ -77,17 +78,10 @@ from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.libraries.actions import COMMANDS
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.libraries.runtime_names import MAIN_SAVES, MAIN_WRITES
-from ddpify.understanding.libraries.system_commands import makes_folders, takes_away
+from ddpify.understanding.libraries.system_commands import makes_folders
 from ddpify.understanding.taint.call_graph import called
 
 _KINDS = ("save", "write")
-# What takes files away, and what is opened to read from it as well: by a path's methods, too.
-_NO_WRITES = frozenset(
-    {
-        "os.remove", "os.unlink", "os.rmdir", "shutil.rmtree", "os.removedirs", "unlink", "rmdir",
-        "sqlite3.connect", "shelve.open", "touch",
-    }
-)  # fmt: skip
 
 
 @rule(
@@ -120,9 +114,8 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _takes_away(effect: Effect) -> bool:
     """Whether no file is written: files are taken away, opened to be read, or folders made."""
-    if effect.name in COMMANDS:
-        return takes_away(effect.site.node) or makes_folders(effect.site.node)
-    return effect.name in _NO_WRITES
+    makes = effect.name in COMMANDS and makes_folders(effect.site.node)
+    return makes or writes_nothing(effect)
 
 
 def _elsewhere(effect: Effect, node: cst.CSTNode) -> str:
