@@ -193,7 +193,7 @@ class _SetByRank:
         """Whether only some ranks make an assignment, or make it from something else."""
         source, asks = edge.value, self.control.asks_rank
         chosen = source is not None and any(
-            asks(one.test)
+            asks(one.test) and code_of(self._shown(one.body)) != code_of(self._shown(one.orelse))
             for one in self.control.script.structure_of(source).inside(source, cst.IfExp)
         )
         guards = self.control.rank_guards(edge.node)
@@ -233,23 +233,24 @@ class _SetByRank:
         """``loader = tqdm(loader)``, and ``bar = tqdm(loader)`` where the other ranks have
         ``bar = loader``: a progress bar gives what it goes through.
         """
+        if edge.value is None:
+            return False
         shown = self._shown(edge.value)
         read = self.control.locations(shown) if isinstance(shown, cst.Name) else set()
         if shown is not edge.value and read & set(edge.targets):
             return True
         asked = {guard.statement for guard in self.control.rank_guards(edge.node)}
         others = [
-            self._shown(other.value)
+            other.value
             for other in self.flow.edges_into(set(edge.targets))
             if other is not edge
             and asked & {guard.statement for guard in self.control.rank_guards(other.node)}
         ]
         return bool(others) and all(
-            one is not None and shown is not None and code_of(one) == code_of(shown)
-            for one in others
+            one is not None and code_of(self._shown(one)) == code_of(shown) for one in others
         )
 
-    def _shown(self, made: cst.BaseExpression | None) -> cst.BaseExpression | None:
+    def _shown(self, made: cst.BaseExpression) -> cst.BaseExpression:
         """What a progress bar goes through; anything else itself."""
         if isinstance(made, cst.Call) and self.control.script.names(made.func) & set(BARS):
             given = [one.value for one in made.args if one.keyword is None]

@@ -29,6 +29,17 @@ def merge(first_only):
 
 merge(True)
 """,
+    "a bar of one rank over the batches of all": """
+from tqdm import tqdm
+bar = tqdm(loader) if rank == 0 else loader
+total = 0.0
+for x, y in bar:
+    total += criterion(model(x), y).item()
+mean = total / len(loader) if epochs > 3 else None
+if mean is not None:
+    whole = torch.tensor(mean, device=device)
+    dist.all_reduce(whole)
+""",
     "a function that reads the rank and the number of ranks": """
 def first_of(names):
     for name in names:
