@@ -1,8 +1,12 @@
-"""What is shown of an object of the project: what its ``__str__`` gives."""
+"""What is shown of an object of the project: what its ``__str__`` gives.
+
+Unless that, or the properties that the text around it names, has been reduced for this object.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from string import Formatter
 
 import libcst as cst
 
@@ -19,13 +23,18 @@ def texts_of(
     script: Script, meters: Meters, node: cst.BaseExpression
 ) -> Iterator[cst.BaseExpression]:
     """The values that are shown of an expression: itself, or those in the text of an object that
-    is told a rank's own numbers.
+    is told a rank's own numbers, but for what was reduced for that object before.
     """
-    texts = [text for one in _objects(script, node) if meters.is_told(one) for text in _given(one)]
-    if not texts:
+    told = [one for one in _objects(script, node) if meters.is_told(one)]
+    given = {one: [*_given(one)] for one in told}
+    if not any(given.values()):
         yield node
-    for text in texts:
-        yield from displayed(text)
+    read = _attributes(script, node)
+    for one, texts in given.items():
+        shown = [*_properties(one, read)] or texts
+        if not all(script.flow.is_reduced_before(one, text, node) for text in shown):
+            for text in texts:
+                yield from displayed(text)
 
 
 def _objects(script: Script, node: cst.BaseExpression) -> list[Instance]:
@@ -35,11 +44,50 @@ def _objects(script: Script, node: cst.BaseExpression) -> list[Instance]:
     return [one for one in script.instances(node) if isinstance(one.type, Class)]
 
 
+def _attributes(script: Script, node: cst.BaseExpression) -> list[str]:
+    """What ``"{loss.avg:.3f}".format(loss=node)`` reads of a value; nothing where it shows all."""
+    parents = script.structure_of(node).parents
+    given = parents.get(node)
+    call = parents.get(given) if isinstance(given, cst.Arg) and given.keyword is not None else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        return []
+    text = script.value(call.func.value).constant()
+    if not isinstance(text, str) or not isinstance(given, cst.Arg) or given.keyword is None:
+        return []
+    name = given.keyword.value
+    read = [one.partition(".") for _, one, _, _ in Formatter().parse(text) if one is not None]
+    shown = [rest for first, _, rest in read if first == name]
+    return shown if all(shown) else []
+
+
+def _properties(one: Instance, names: list[str]) -> Iterator[cst.BaseExpression]:
+    """What the properties of an object return; nothing where not all are properties."""
+    assert isinstance(one.type, Class)
+    found: list[cst.BaseExpression] = []
+    for name in names:
+        held = one.type.find(name)
+        functions = [x.node for x in held.of(Function)] if held is not None else []
+        given = [text for x in functions if _is_property(x) for text in _returned(x)]
+        if not given:
+            return
+        found += given
+    yield from found
+
+
+def _is_property(function: cst.FunctionDef | cst.Lambda) -> bool:
+    made = function.decorators if isinstance(function, cst.FunctionDef) else ()
+    return any(isinstance(x.decorator, cst.Name) and x.decorator.value == "property" for x in made)
+
+
 def _given(one: Instance) -> Iterator[cst.BaseExpression]:
     """What the method returns that makes a text of an object."""
     assert isinstance(one.type, Class)
     held = one.type.find("__str__") or one.type.find("__repr__")
     for function in held.of(Function) if held is not None else ():
-        for inner in walk(function.node.body):
-            if isinstance(inner, cst.Return) and inner.value is not None:
-                yield inner.value
+        yield from _returned(function.node)
+
+
+def _returned(function: cst.FunctionDef | cst.Lambda) -> Iterator[cst.BaseExpression]:
+    for inner in walk(function.body):
+        if isinstance(inner, cst.Return) and inner.value is not None:
+            yield inner.value

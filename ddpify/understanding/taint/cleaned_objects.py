@@ -68,6 +68,15 @@ class CleanedObjects:
             self._known[key] = self._is_cleaned(one, asked)
         return self._known[key]
 
+    def is_reduced_before(self, one: Instance, text: cst.CSTNode, read: cst.CSTNode) -> bool:
+        """Whether what a method of an object's class makes a text of is reduced for that object by
+        a call that comes before a place.
+        """
+        structure = next((s for s in self._structures.values() if text in s.parents), None)
+        function = structure.function(text) if structure is not None else None
+        names = self._reduced_in(("result", function)) if function is not None else set[str]()
+        return any(self._may_precede(at, read) for name in names for at in self._places[one, name])
+
     def _is_cleaned(self, one: Dependency, asked: bool) -> bool:
         node = one.node.func if isinstance(one.node, cst.Call) else one.node
         names = self._reduced_in(one.location)

@@ -124,6 +124,10 @@ class Flow:
         """Whether a collective makes the same on all ranks what is set, in some object at least."""
         return all(one in self.sanitized or one in self._objects.locations for one in locations)
 
+    def is_reduced_before(self, one: Instance, text: cst.CSTNode, read: cst.CSTNode) -> bool:
+        """Whether what an object's method makes a text of is whole where that object is shown."""
+        return self._objects.is_reduced_before(one, text, read)
+
     def locations(self, node: cst.BaseExpression, module: ModuleFile) -> set[Location]:
         """The slots that an expression reads."""
         return self.made_of.locations_of(node, module)

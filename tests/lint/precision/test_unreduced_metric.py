@@ -466,3 +466,60 @@ def test_a_helper_says_what_it_is_told_where_it_is_called(
     code = text.splitlines()
     found = lint_text(text, select=("DDP405",))
     assert [code[one.span.line - 1].split(".")[0].split("(")[0].strip() for one in found] == lines
+
+
+LOGGED = """
+from collections import defaultdict
+
+class Meter:
+    def __init__(self, text="{recent} ({average})"):
+        self.text, self.total, self.count, self.recent = text, 0.0, 0, []
+    def update(self, value):
+        self.recent.append(value)
+        self.total += value
+        self.count += 1
+    def reduce(self):
+        both = torch.tensor([self.count, self.total], device="cuda")
+        dist.all_reduce(both)
+        self.count, self.total = int(both[0]), both[1].item()
+    @property
+    def average(self):
+        return self.total / self.count
+    def __str__(self):
+        return self.text.format(recent=self.recent[-1], average=self.average)
+
+class Logger:
+    def __init__(self):
+        self.meters = defaultdict(Meter)
+    def update(self, **numbers):
+        for name, number in numbers.items():
+            self.meters[name].update(number)
+    def __getattr__(self, name):
+        return self.meters[name]
+    def reduce(self):
+        for meter in self.meters.values():
+            meter.reduce()
+    def over(self, batches):
+        seconds, start = Meter(), time.time()
+        for batch in batches:
+            seconds.update(time.time() - start)
+            yield batch
+            if seconds.count % 10 == 0:
+                print(*map(str, [*self.meters.values(), seconds]))
+
+logger = Logger()
+for x, y in logger.over(loader):
+    logger.update(loss=criterion(model(x), y).item())
+{reduced}
+if rank == 0:
+    print("loss {held{shown}}".format(held=logger.loss))
+"""
+
+
+@pytest.mark.parametrize("shown", ["", ".average"])
+@pytest.mark.parametrize(("reduced", "found"), [("logger.reduce()", False), ("pass", True)])
+def test_a_logger_whose_meters_are_shown_one_by_one(
+    shown: str, reduced: str, found: bool, lint_text: Lint
+) -> None:
+    text = LOGGED.replace("{reduced}", reduced).replace("{shown}", shown)
+    assert bool(lint_text(SETUPS["distributed"] + text, select=("DDP405",))) is found
