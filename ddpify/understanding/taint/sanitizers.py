@@ -14,6 +14,7 @@ from ddpify.understanding.taint.reduced_attributes import is_reducing, reduced_a
 
 # A `backward` is that of a function with a gradient of its own, never the loss's.
 _NOT_SYNCHRONISING = frozenset("forward backward __init__ __call__ train fit run main step".split())
+_DEEPEST = 3  # calls from what starts a training to its ``backward()``
 
 
 Attributes = dict[object, set[str]]  # of classes
@@ -32,7 +33,29 @@ def reducing_methods(structures: dict[ModuleFile, Structure]) -> dict[str, Attri
                 if owner is not None and _reduces(structure, function, known):
                     reduced = reduced_attributes(structure, function, known)
                     found[function.name.value][owner] = reduced
-    return {name: owners for name, owners in found.items() if name not in _NOT_SYNCHRONISING}
+    training = _training_methods(structures) if found else set()
+    return {
+        name: owners
+        for name, owners in found.items()
+        if name not in _NOT_SYNCHRONISING and name not in training
+    }
+
+
+def _training_methods(structures: dict[ModuleFile, Structure]) -> set[str]:
+    """Methods that train, themselves or by those that they call: what reduces in them is a part of
+    what they do, and whoever starts the training calls them.
+    """
+    found = {"backward"}
+    for _ in range(_DEEPEST):
+        found |= {
+            around
+            for structure in structures.values()
+            for call in structure.all(cst.Call)
+            if isinstance(call.func, cst.Attribute)
+            and call.func.attr.value in found
+            and (around := _method_around(structure, call)) is not None
+        }
+    return found
 
 
 def synchronising_calls(

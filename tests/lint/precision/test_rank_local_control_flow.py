@@ -199,3 +199,52 @@ for x, y in loader:
     ):
         changed = text.replace("{test}", test).replace("{before}", before)
         assert bool(lint_text(changed, select=("DDP402",))) is found
+
+
+TRAINED = """
+class Record:
+    def __init__(self):
+        self.total, self.count = 0.0, 0
+    def update(self, value, count):
+        self.total += value
+        self.count += count
+    def combine(self):
+        both = torch.tensor([self.total, self.count], device="cuda")
+        dist.all_reduce(both)
+        self.total, self.count = both.tolist()
+    def mean(self):
+        return self.total / self.count
+
+class Trainer:
+    def __init__(self, model, loader, held_out):
+        self.model = DDP(model, device_ids=[local_rank])
+        self.loader, self.held_out = loader, held_out
+    def evaluate(self):
+        record = Record()
+        for x, y in self.held_out:
+            record.update(criterion(self.model(x), y).item(), len(y))
+        {combined}
+        return record
+    def epoch(self):
+        for x, y in self.loader:
+            criterion(self.model(x), y).backward()
+    def process(self):
+        best, waited = None, 0
+        for number in range(10):
+            self.epoch()
+            record = self.evaluate()
+            if best is None or record.mean() < best:
+                best, waited = record.mean(), 0
+            else:
+                waited += 1
+                if waited > 3:
+                    stop = torch.ones(1, device="cuda")
+                    dist.broadcast(stop, 0)
+                    break
+"""
+
+
+@pytest.mark.parametrize(("combined", "found"), [("record.combine()", False), ("pass", True)])
+def test_a_trainer_that_another_file_starts(combined: str, found: bool, lint_text: Lint) -> None:
+    text = SETUPS["distributed"] + TRAINED.replace("{combined}", combined)
+    assert bool(lint_text(text, select=("DDP402",))) is found
