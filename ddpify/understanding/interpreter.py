@@ -122,7 +122,7 @@ class Interpreter(RunState):
         for made in self.heap.values():
             made.forget_reads()
         per_pass = (self.results, self.left, self.wrote, self.scopes, self.called, self.latest)
-        for known in per_pass:
+        for known in (*per_pass, self.hooks):
             known.clear()
         self.defined.clear()
         self.ways.start_pass()

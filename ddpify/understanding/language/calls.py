@@ -39,6 +39,7 @@ from ddpify.understanding.libraries import (
     opaque,
     partial_calls,
     replicated_calls,
+    sample_hooks,
     vectorised,
 )
 from ddpify.understanding.model_structure import is_batchnorm
@@ -256,6 +257,8 @@ def call_instance(
     if not object_kinds.is_loss(target):
         args, kwargs = model_inputs.entered(run, node, target, args, kwargs)
     result = _call_object(run, node, target, args, kwargs)
+    if not run.frames_forward():
+        sample_hooks.called(run, node, target, [*args, *kwargs.values()])
     replicated_calls.note(run, node, target, [*args, *kwargs.values()], result)
     return result
 

@@ -7,6 +7,7 @@ rows of all ranks instead.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -47,7 +48,26 @@ def of_layer(
     before = name.endswith("_pre_hook")
     several = value(Tup((value(data),)))
     last = [] if before else [value(data) if name in _FORWARD else several]
-    _note(run, node, hook, [value(layer), several, *last], gradient=name in _BACKWARD)
+    given = [value(layer), several, *last]
+    alone = _note(run, node, hook, given, gradient=name in _BACKWARD)
+    if alone and name in _FORWARD:
+        run.hooks[node, layer] = hook, not before
+
+
+def called(
+    run: RunState, node: cst.BaseExpression, model: Instance, given: Sequence[Value]
+) -> None:
+    """A model gets rows: its layers' hooks get some of these, and keep what is of this batch."""
+    rows = [data for one in given for data in one.data if data.placement is Placement.SHARD]
+    if not rows or not run.hooks:
+        return
+    loaders = frozenset(loader for data in rows for loader in data.loaders)
+    data = value(Data(Placement.SHARD, loaders))
+    for (_, layer), (hook, after) in list(run.hooks.items()):
+        if run.modes.layers.holds(model, layer):
+            args = [value(layer), value(Tup((data,))), *([data] if after else [])]
+            for function, bound in _functions(hook):
+                run.call_forward(node, function, [*bound, *args])
 
 
 def of_rows(run: RunState, node: cst.BaseExpression, rows: Data, hook: Value) -> None:
@@ -64,10 +84,11 @@ def _note(
     *,
     gradient: bool,
     dim: int = 0,
-) -> None:
+) -> bool:
+    """Note a hook that gets rows or gradients of all ranks; whether it gets a rank's instead."""
     changed = run.reads_change
     if _treats_each_alone(run, node, hook, given, gradient=gradient):
-        return
+        return True
     run.undo_tried()
     run.reads_change = changed
     run.facts.forwards.sample_hooks.setdefault(node, SampleHook(run.site(node), gradient, dim))
@@ -78,6 +99,7 @@ def _note(
         rowless = bool(held) and all(a.reduced for a in held)
         known = run.facts.forwards.sample_hooks[node]
         run.facts.forwards.sample_hooks[node] = replace(known, rowless=known.rowless or rowless)
+    return False
 
 
 def _gathered(one: Value) -> Value:
@@ -89,16 +111,23 @@ def _gathered(one: Value) -> Value:
     return value(*rows) if rows else one
 
 
+def _functions(hook: Value) -> Iterator[tuple[Function, list[Value]]]:
+    """The functions that a hook may be, with the object that each is a method of."""
+    for atom in hook.of(Function, Bound):
+        if isinstance(atom, Bound):
+            yield atom.function, [value(atom.receiver)]
+        else:
+            yield atom, []
+
+
 def _treats_each_alone(
     run: RunState, node: cst.BaseExpression, hook: Value, given: list[Value], *, gradient: bool
 ) -> bool:
     """Whether a hook surely does the same with a rank's rows as with those of all."""
-    functions = [a.function if isinstance(a, Bound) else a for a in hook.atoms]
-    if not functions or not all(isinstance(one, Function) for one in functions):
+    functions = list(_functions(hook))
+    if not functions or len(functions) < len(hook.atoms):
         return False
-    for atom, function in zip(hook.atoms, functions, strict=True):
-        assert isinstance(function, Function)
-        bound = [value(atom.receiver)] if isinstance(atom, Bound) else []
+    for function, bound in functions:
         with run.trying(function) as learned:
             made = run.call_forward(node, function, [*bound, *given])
         rows = all(data.placement is Placement.SHARD and not data.opaque for data in made.data)

@@ -111,6 +111,8 @@ class State(Code):
         self.classes: dict[cst.CSTNode, Class] = {}
         self._namespaces: dict[ModuleFile, Namespace] = {}
         self.called: set[cst.CSTNode] = set()
+        # Layers' hooks that do with a rank's rows what they do with all; whether after the layer.
+        self.hooks: dict[tuple[cst.CSTNode, Instance], tuple[Value, bool]] = {}
         self.loaded_models: set[cst.CSTNode] = set()  # what takes a whole model out of a file
         # Functions that have some of their arguments, by the call that gives them.
         self.completed_in_part: dict[tuple[cst.CSTNode, Function], Function] = {}
