@@ -7,6 +7,7 @@ from pathlib import Path
 import libcst as cst
 
 from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.structure import Structure
 
 _LONGEST = 200_000  # characters; Black takes seconds for more
 
@@ -16,16 +17,43 @@ def formatted_alike(module: ModuleFile, text: str) -> str:
     if len(module.source.text) > _LONGEST or _surely_not_black(module):
         return text
     mode = _mode(Path(module.source.path))
-    if _black(module.source.text, mode) != module.source.text:
+    formatted = _black(text, mode)
+    if formatted in (text, None):
         return text
-    return _black(text, mode) or text
+    return formatted if _black(module.source.text, mode) == module.source.text else text
 
 
 def _surely_not_black(module: ModuleFile) -> bool:
-    """Whether a glance shows that Black did not write it: loading and asking Black takes longer.
+    """Whether a glance shows that Black did not write it: loading and asking Black takes longer."""
+    if "fmt:" in module.source.text:
+        return False  # Black leaves lines that are marked so
+    return _has_tight_code(module.structure) or _has_single_quotes(module)
 
-    Black leaves single quotes where double ones would need escapes, and where it is told to.
-    """
+
+def _has_tight_code(structure: Structure) -> bool:
+    """``x=1``, ``f(x,y)``, ``a*b``: Black puts spaces there, but for powers and in texts."""
+    targets = structure.all(cst.AssignTarget)
+    commas = [
+        one.comma
+        for call in structure.all(cst.Call)
+        for one in call.args[:-1]
+        if isinstance(one.comma, cst.Comma)
+    ]
+    operators = [
+        one.operator
+        for one in structure.all(cst.BinaryOperation)
+        if not isinstance(one.operator, cst.Power)
+        and not any(isinstance(x, cst.FormattedStringExpression) for x in structure.up(one))
+    ]
+    return (
+        any(one.whitespace_before_equal.empty for one in targets)
+        or any(one.whitespace_before.empty for one in operators)  # type: ignore[attr-defined]
+        or any(one.whitespace_after.empty for one in commas)
+    )
+
+
+def _has_single_quotes(module: ModuleFile) -> bool:
+    """Black leaves single quotes where double ones would need escapes, and where it is told to."""
     if any(map(_keeps_quotes, Path(module.source.path).resolve().parents)):
         return False
     strings = module.structure.all(cst.SimpleString)

@@ -41,6 +41,26 @@ def test_single_quotes_show_without_black_that_black_did_not_write(
         convert_text(tmp_path, text)
 
 
+@pytest.mark.parametrize("tight", ["scale=2", "scale = max(1,2)", "scale = 1+1"])
+def test_tight_code_shows_without_black_that_black_did_not_write(
+    tight: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(text: str, mode: black.Mode) -> str:
+        raise AssertionError("Black was asked")
+
+    text = black.format_str(WIDE + STEP, mode=black.Mode())
+    monkeypatch.setattr(black, "format_str", asked)
+    assert f"{tight}\n" in convert_text(tmp_path, f"{text}\n{tight}\n").data.decode()
+
+
+def test_powers_and_texts_do_not_look_tight(tmp_path: Path) -> None:
+    text = (
+        black.format_str(WIDE + STEP, mode=black.Mode()) + '\nscale = 2**3\nname = f"{scale*2}"\n'
+    )
+    data = convert_text(tmp_path, text).data.decode()
+    assert data == black.format_str(data, mode=black.Mode())
+
+
 @pytest.mark.parametrize(
     ("shown", "resolved"),
     [
