@@ -13,7 +13,7 @@ from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.libraries.object_kinds import is_loss
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.taint.sources import ANY_RANK, TOLD
-from ddpify.understanding.values import Const, Device
+from ddpify.understanding.values import Const, Data, Device
 
 _ACCELERATORS = ("cuda", "xpu", "npu", "hpu")
 SET_DEVICE = (
@@ -138,7 +138,7 @@ def _names_one(text: str, bare: bool) -> bool:
 
 def _is_setting(script: Script, node: cst.BaseExpression, bare: bool) -> bool:
     """Whether an expression reads a setting that surely is such a name, or has it by default."""
-    if not isinstance(node, (cst.Attribute, cst.Subscript)):
+    if not isinstance(node, (cst.Attribute, cst.Subscript)) or _is_of_batch(script, node):
         return False
     owners = {one.type for one in script.instances(node.value)}
     if "argparse.Namespace" in owners:
@@ -146,6 +146,11 @@ def _is_setting(script: Script, node: cst.BaseExpression, bare: bool) -> bool:
     held = script.value(node).constant()
     texts = {held} if isinstance(held, str) else Defaults(script, script.flow, ()).values(node)
     return bool(texts) and all(isinstance(one, str) and _names_one(one, bare) for one in texts)
+
+
+def _is_of_batch(script: Script, node: cst.Attribute | cst.Subscript) -> bool:
+    """``x.device``: where samples are was chosen where they were moved."""
+    return any(True for _ in script.value(node.value).of(Data))
 
 
 def _is_default_of_all(script: Script, node: cst.BaseExpression, bare: bool) -> bool:

@@ -214,3 +214,31 @@ for x, y in DataLoader(dataset, sampler=DistributedSampler(dataset)):
     told = lint_text(text, select=("DDP201",))
     assert bool(told) is found
     assert all(one.confidence is Confidence.LIKELY for one in told)
+
+
+BY_MODE = """
+def masked(tensor):
+    return tensor * torch.empty(4, device={place}).uniform_(0, 1)
+
+def check(net, device):
+    for x, y in DataLoader(dataset, 8):
+        net.to(device)(masked(x.to(device)))
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--mode", default="train")
+parser.add_argument("--device", default="cuda:0")
+args = parser.parse_args()
+if args.mode == "test":
+    check(Net(), args.device)
+for x, y in loader:
+    criterion(model(masked(x.to(device))), y.to(device)).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("place", "found"), [("tensor.device", False), ("args.device", True)])
+def test_where_a_batch_is_was_chosen_elsewhere(place: str, found: bool, lint_text: Lint) -> None:
+    text = SETUPS["distributed"] + BY_MODE.replace("{place}", place)
+    lines = text.splitlines()
+    places = [lines[one.span.line - 1] for one in lint_text(text, select=("DDP201",))]
+    assert any("torch.empty" in one for one in places) is found
