@@ -98,22 +98,24 @@ def trains_by(plan: Plan, model: Instance, call: cst.CSTNode) -> bool:
     return _trains(plan, model, call) or any(trains_within(plan, model, one) for one in called)
 
 
-def trains_within(
-    plan: Plan, model: Instance, function: cst.CSTNode, above: tuple[cst.CSTNode, ...] = ()
-) -> bool:
+def trains_within(plan: Plan, model: Instance, function: cst.CSTNode) -> bool:
     """Whether a function or an expression, or what it calls, runs the model with a graph.
 
-    ``above``: the functions that call it, which are known not to.
+    The calls that lead to where it is run are gone up, each code once: the ways down are as many
+    as there are paths through the program.
     """
-    inside, above = set(walk(function)), (*above, function)
-    if any(_trains(plan, model, node) for node in inside):
-        return True
-    called = (
-        one
-        for one, sites in plan.facts.callers.items()
-        if one not in above and any(site.node in inside for site in sites)
-    )
-    return any(trains_within(plan, model, one, above) for one in called)
+    todo = [event.site for event in plan.facts.events.get(model, ()) if event.gradient]
+    seen: set[cst.CSTNode] = set()
+    while todo:
+        site = todo.pop()
+        for one in (site.node, *site.module.structure.up(site.node)):
+            if one is function:
+                return True
+            if one in seen:
+                break
+            seen.add(one)
+            todo += plan.facts.callers.get(one, ())
+    return False
 
 
 def _calls_with(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from benchmarks.soundness.judging import Outcome
 from benchmarks.soundness.trying import Trial
+from tests.convert.examples import added
 
 SCRIPT = """\
 import torch
@@ -52,3 +55,14 @@ FITTED = {
 def test_they_are_wrapped_before_they_are_trained(trial: Trial, fitted: str) -> None:
     verdict = trial.verdict(SCRIPT + fitted)
     assert verdict.outcome is Outcome.SAME, verdict
+
+
+def test_helpers_are_looked_into_once_however_many_ways_lead_there(tmp_path: Path) -> None:
+    chain = "".join(f"def f{end}(number):\n    return number + 1\n\n\n" for end in (0, 1))
+    for depth in range(2, 30):
+        both = f"f{depth - 1}(number) + f{depth - 2}(number)"
+        chain += f"def f{depth}(number):\n    return {both}\n\n\n"
+    ready = "    def ready(self):\n        print(f29(1))\n        return self\n\n    def fit"
+    script = SCRIPT.replace("class Coder", f"{chain}class Coder").replace("    def fit", ready)
+    lines = added(tmp_path, script + "coder = Coder(6, 3).ready().fit(features)\n")
+    assert "coder = dd.wrap(Coder(6, 3).ready()).fit(features)" in lines
