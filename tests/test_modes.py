@@ -131,6 +131,14 @@ def test_the_last_switch_before_a_call_holds(text: str, expected: list[bool | No
     assert modes(text) == expected
 
 
+def test_calls_are_gone_up_once_however_many_ways_lead_there() -> None:
+    chain = "def f0():\n    net(x)\n"
+    for depth in range(1, 30):
+        chain += f"def f{depth}():\n    f{depth - 1}()\n    f{depth - 1}()\n"
+    assert modes(f"{chain}net.eval()\nf29()\n") == [False]
+    assert modes(f"{chain}net.eval()\nf29()\nnet.train()\nf29()\n") == [None]
+
+
 OUTPUTS = """
 class Deep(nn.Module):
     def __init__(self):

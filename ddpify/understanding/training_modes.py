@@ -7,6 +7,7 @@ mode in which that function is called. A model is made in training mode.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -97,8 +98,9 @@ class _Search:
         inside = [Switch(site, modes) for site, modes in self._inside_calls().items()]
         for one in (*self.own, *inside):
             self.switches.setdefault(_code(one.site), []).append(one)
-        self.running: set[Site] = set()
         self._answers: dict[tuple[Site, bool | None], Found] = {}
+        # Of a place: the modes that its own function leads to, and the calls of it that count, too.
+        self._known: dict[tuple[Site, bool | None], tuple[Found, Sequence[Site]]] = {}
 
     def found(self, site: Site, entered: bool | None) -> Found:
         """The modes in which the model may be when a place is reached: looked for once."""
@@ -124,35 +126,50 @@ class _Search:
         return found
 
     def at(self, site: Site, entered: bool | None = None) -> Found:
-        """The modes in which the model may be when a place is reached.
+        """The modes in which the model may be when a place is reached: each call is gone up once.
 
         entered: the mode in which its function is entered; None goes by all calls of that.
         """
-        if site in self.running:
-            return frozenset()
-        here = self.switches.get(_code(site), [])
-        last = max(
-            (s for s in here if _is_meant(s, site) and _surely_before(s.site, site)),
-            key=lambda s: _order(s.site),
-            default=None,
-        )
-        between = [s for s in here if s is not last and _may_run(s.site, last, site)]
-        left = [s.modes for s in between if not any(_undoes(o, s.site, site) for o in here)]
-        if last is not None:
-            start = last.modes
-        else:
-            start = self._at_start(site) if entered is None else frozenset({entered})
-        return start.union(*left)
+        found, calls = self._here(site, entered)
+        seen, todo = {site}, [*calls]
+        while todo:
+            call = todo.pop()
+            if call not in seen:
+                seen.add(call)
+                modes, further = self._here(call, None)
+                found |= modes
+                todo += further
+        return found
 
-    def _at_start(self, site: Site) -> Found:
-        """The modes in which the function of a place is called."""
+    def _here(self, site: Site, entered: bool | None) -> tuple[Found, Sequence[Site]]:
+        """The modes that a function's own code may leave, and the calls that it may start as."""
+        asked = site, entered
+        if asked not in self._known:
+            here = self.switches.get(_code(site), [])
+            last = max(
+                (s for s in here if _is_meant(s, site) and _surely_before(s.site, site)),
+                key=lambda s: _order(s.site),
+                default=None,
+            )
+            between = [s for s in here if s is not last and _may_run(s.site, last, site)]
+            left = [s.modes for s in between if not any(_undoes(o, s.site, site) for o in here)]
+            start, calls = self._start(site, last, entered)
+            self._known[asked] = start.union(*left), calls
+        return self._known[asked]
+
+    def _start(
+        self, site: Site, last: Switch | None, entered: bool | None
+    ) -> tuple[Found, Sequence[Site]]:
+        """The modes before all that may run in between, or the calls that tell them."""
+        if last is not None:
+            return last.modes, ()
+        if entered is not None:
+            return frozenset({entered}), ()
         function = _function(site)
         if function is None:
-            return _TRAINING
-        self.running.add(site)
-        found = [self.at(call) for call in self.callers.get(function, ())]
-        self.running.discard(site)
-        return frozenset().union(*found) if found else _BOTH
+            return _TRAINING, ()
+        calls = tuple(self.callers.get(function, ()))
+        return (frozenset(), calls) if calls else (_BOTH, ())
 
 
 def _code(site: Site) -> _Code:
