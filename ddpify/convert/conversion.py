@@ -152,6 +152,7 @@ def _with_siblings(refusal: Refusal, project: Project, options: Options) -> Refu
     entry = project.entry.path.resolve().relative_to(folder)
     try:
         whole = Project(read_source(shown / entry), folder=shown)
+        whole.budget = project.budget  # of the entry, however often it is understood
         changed = conversions(whole, options)
     except DdpifyError:
         return refusal
