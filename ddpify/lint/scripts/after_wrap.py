@@ -100,23 +100,26 @@ def is_in_training(script: Script, node: cst.CSTNode) -> bool:
     )
 
 
-def training_follows(
-    script: Script, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
-) -> bool:
+def training_follows(script: Script, node: cst.CSTNode) -> bool:
     """Whether training goes on around a node or after it, there or where its function is called.
 
-    What calls a function may not be seen.
+    What calls a function may not be seen. Each function is gone out of once, however many ways
+    lead to it.
     """
-    if is_in_training(script, node):
-        return True
-    function = script.structure_of(node).function(node)
-    if function is None or function in seen:
-        return False
-    callers = script.control.callers(function)
-    inner = seen | {function}
-    return (not callers and function not in script.control.spawned) or any(
-        training_follows(script, one.node, inner) for one in callers
-    )
+    todo, seen = [node], set[cst.CSTNode]()
+    while todo:
+        one = todo.pop()
+        if is_in_training(script, one):
+            return True
+        function = script.structure_of(one).function(one)
+        if function is None or function in seen:
+            continue
+        seen.add(function)
+        callers = script.control.callers(function)
+        if not callers and function not in script.control.spawned:
+            return True
+        todo += [call.node for call in callers]
+    return False
 
 
 def through_wrapper(script: Script, node: cst.CSTNode) -> cst.Attribute | None:
