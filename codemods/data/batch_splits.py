@@ -95,7 +95,8 @@ def stays_whole(plan: Plan, node: cst.CSTNode) -> bool:
     """Whether a batch would be gathered where it is made: then no rank takes its rows of it."""
     reduction = plan.reductions.get(node)
     gathered = reduction is not None and reduction.how == "gather"
-    return gathered and node in plan.choices.batches
+    made_whole = node not in plan.facts.by_hand.split_before
+    return gathered and made_whole and node in plan.choices.batches
 
 
 def _extra(dim: int) -> str:

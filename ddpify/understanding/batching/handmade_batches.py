@@ -356,6 +356,11 @@ def split(run: RunState, node: cst.CSTNode, one: Value) -> Value:
     return _split(one, dim_at_definition, frozenset({source}), ndim)
 
 
+def _is_gathered(atom: Atom) -> bool:
+    """Whether these are the rows of all ranks, of which each takes its own again."""
+    return isinstance(atom, Data) and atom.form is Layout.GATHERED and not atom.opaque
+
+
 def _is_split(run: RunState, one: Value) -> bool:
     """Whether this is a rank's rows already, of batches that are trained on."""
     rows = all(data.placement is Placement.SHARD for data in one.data)
@@ -393,7 +398,7 @@ def _split_atoms(one: Value, dim: int, sources: frozenset[Instance], ndim: int) 
             yield Tup(tuple(_split(item_, dim, sources, 0) for item_ in atom.items))
         elif isinstance(atom, Instance) and replicated_tensors(value(atom)):
             yield replace(rows, form=Layout.BATCH)
-        elif isinstance(atom, (ReplicatedTensor, Number)):
+        elif isinstance(atom, (ReplicatedTensor, Number)) or _is_gathered(atom):
             yield rows
         elif not isinstance(atom, Const):
             yield atom

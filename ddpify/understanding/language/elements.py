@@ -22,9 +22,10 @@ from ddpify.understanding.batching import (
     carried_values,
     collating,
     collating_order,
+    handmade_batches,
+    per_sample_lists,
     ragged_samples,
 )
-from ddpify.understanding.batching.per_sample_lists import count_all
 from ddpify.understanding.definition_sites import given_as, reduced
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
 from ddpify.understanding.language import chosen_keys
@@ -151,6 +152,9 @@ def subscript_key(run: RunState, node: cst.Subscript) -> str:
                         ):
                             run.facts.sizes.shape_uses.update(data.definition_sites)
             constants.append(...)
+    if len(constants) > 1:  # as in x[torch.arange(len(x)), labels]: indices meet each other
+        places = [(one, per_sample_lists.as_index(run.seen(one))) for one in indices_of(node)]
+        handmade_batches.meet(run, places)
     return "*" if len(constants) != 1 or constants[0] is ... else f"[{constants[0]!r}]"
 
 
@@ -297,7 +301,7 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
         if atom.type == "dict" or mapping_classes.goes_through_keys(atom):
             return REPLICATED
         if atom.type in CONTAINERS:
-            count_all(run, node, atom)
+            per_sample_lists.count_all(run, node, atom)
             return atom.elements
         return instances.iterate(run, node, atom)
     if isinstance(atom, Tup):

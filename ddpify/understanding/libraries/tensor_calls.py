@@ -54,7 +54,9 @@ if TYPE_CHECKING:
 
 
 # What takes rows of one tensor by rows of another, as arithmetic does.
-_ROW_BY_ROW = frozenset("gather take_along_dim where lerp".split()) | tensors.BROADCASTING
+_ROW_BY_ROW = (
+    frozenset("gather take_along_dim take_along_axis where lerp".split()) | tensors.BROADCASTING
+)
 # What takes an operand's elements at positions that another gives, or as often as it says.
 _BY_INDEX = tensors.WRITING_BY_INDEX | {"repeat_interleave"}
 _CONVERTING = frozenset("tensor as_tensor from_numpy array asarray".split())
@@ -99,7 +101,14 @@ def tensor_function(  # type: ignore[no-untyped-def]
     args, kwargs = by_position(short, args, kwargs, tensors=1)
     call = _Call(run, node, name, short, args, kwargs, argument_pairs(node, args, kwargs))
     made = first_answer(_RULES, call)
-    return _of_operands(call) if made is None else made
+    made = _of_operands(call) if made is None else made
+    return _no_list(made) if short in _FROM_LISTS | _CONVERTING else made
+
+
+def _no_list(made: Value) -> Value:
+    """A tensor or an array, whatever list it is made of."""
+    atoms = (replace(a, listed=False) if isinstance(a, Data) else a for a in made.atoms)
+    return value(*atoms) if any(data.listed for data in made.of(Data)) else made
 
 
 # ---------------------------------------------------------------------- rules of some functions
