@@ -75,7 +75,9 @@ def through(
     rows = [d for one in args[:1] for d in one.data if d.placement is Placement.SHARD]
     if _sums_up_bags(layer, args):
         shown = node.args[0].value if isinstance(node, cst.Call) and node.args else node
-        return across_samples.of_all_rows(run, shown, rows[0]) if rows else REPLICATED
+        if rows:
+            across_samples.of_all_rows(run, shown, rows[0])
+        return _bags(args)
     if len(rows) != 1 or not isinstance(node, cst.Call) or not node.args:
         return None
     mistaken = _mistakes(layer, rows[0]) or _works_on(layer, rows[0])
@@ -129,6 +131,14 @@ def _sums_up_bags(layer: Instance, args: list[Value]) -> bool:
     if layer.kind != "torch.nn.EmbeddingBag" or len(args) < 2:
         return False
     return args[1].constant() is not None and not args[1].data
+
+
+def _bags(args: list[Value]) -> Value:
+    """What is summed up of indices: a row for each sample, where their number tells the bags."""
+    if not any(data.form is Layout.GATHERED for data in args[1].of(Data)):
+        return REPLICATED
+    loaders = frozenset(loader for data in args[0].of(Data) for loader in data.loaders)
+    return value(Data(Placement.REPLICATE, loaders, form=Layout.GATHERED))
 
 
 def _split_again(run: RunState, call: cst.Call, node: cst.BaseExpression, rows: Data) -> Value:

@@ -35,6 +35,7 @@ Operands = list[tuple[cst.BaseExpression, Value]]
 FROM_VALUES = frozenset("tensor as_tensor array asarray".split())
 _OF_A_SIZE = frozenset("zeros ones empty full arange eye identity linspace logspace".split())
 _FILLED = frozenset("zeros ones empty".split())
+_DRAWN = ("rand", "randn")
 _BETWEEN = ("linspace", "logspace", "geomspace")
 _OF_PAIRS = frozenset("triu_indices tril_indices".split())
 _NUMPYS_OF_A_SIZE = _OF_A_SIZE | frozenset("repeat_interleave tile reshape broadcast_to".split())
@@ -135,7 +136,11 @@ def _of_rows(making: _Making) -> Value | None:
 
 def _of_a_total(making: _Making) -> Value | None:
     """By the number of all ranks' rows."""
-    return value(_GATHERED) if any(a.form is NumberKind.TOTAL for a in making.sizes) else None
+    if not any(a.form is NumberKind.TOTAL for a in making.sizes):
+        return None
+    if making.short in (*_DRAWN, "randint"):
+        random_numbers.shared_in_forward(making.run, making.node)
+    return value(_GATHERED)
 
 
 def _of_pairs(making: _Making) -> Value | None:
@@ -203,7 +208,9 @@ def _sizes(short: str, operands: Operands) -> list[Data]:
     if short in _TYPED:  # LongTensor(n, 3), but not LongTensor([n, 3]) nor LongTensor(x.size())
         alone = given if len(given) > 1 else []
         return [a for held in alone for a in held.atoms if isinstance(a, Data)]
-    made = given if short in _OF_A_SIZE else []
+    made = given if short in _OF_A_SIZE or short in _DRAWN else []
+    if short == "randint":  # whose bounds are no sizes
+        made = [held for held in given if any(True for _ in held.of(Tup, Instance))]
     return [a for held in made for a in deep_atoms(held) if isinstance(a, Data)]
 
 
