@@ -279,6 +279,10 @@ def _split_like(
             shown, run.site(shown)
         )  # its parts would have to be split
         return
+    line = _in_a_line(run, shown) if shard.dim == 1 else None
+    if line is not None:
+        _split_like(run, replace(shard, dim=0), line, run.seen(line), surely=surely)
+        return
     mixed = shard.form is Layout.INTERLEAVED
     alike = [
         a for a in replicated_tensors(held) if a.mixed == mixed and (mixed or a.dim == shard.dim)
@@ -293,6 +297,20 @@ def _split_like(
             run.facts.by_hand.flat.update(places)
     if replicated_tensors(held) and surely and not alike:
         run.facts.by_hand.unmatched.setdefault(shown, run.site(shown))
+
+
+def _in_a_line(run: RunState, shown: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The tensor of one dimension whose rows lie along the second one: ``labels.view(1, -1)``.
+
+    A name of such a tensor is one itself. None where that is not known.
+    """
+    if not isinstance(shown, cst.Call) or not isinstance(shown.func, cst.Attribute):
+        return shown if item_dimensions.of_expression(shown, run.module) == 1 else None
+    name, rows = shown.func.attr.value, shown.func.value
+    if name in ("expand_as", "expand"):
+        return _in_a_line(run, rows)
+    sizes = [run.seen(one.value).constant() for one in shown.args]
+    return rows if name in ("view", "reshape") and sizes == [1, -1] else None
 
 
 def _is_data(run: RunState, atom: ReplicatedTensor, place: cst.CSTNode) -> bool:
