@@ -159,17 +159,16 @@ def _padding(layout: BatchDimensions | None) -> str:
         return ""
     if layout is _UNREAD:
         return ', collate="unread"'
-    dims: object = layout
-    if isinstance(layout, tuple) and len(layout) == 1:
-        dims = layout[0]
-    elif isinstance(layout, dict):
-        dims = "{" + ", ".join(f'"{name}": {_shown(dim)}' for name, dim in layout.items()) + "}"
-    elif OWN in layout:
-        dims = "(" + ", ".join(map(_shown, layout)) + ")"
-    return ', collate="global"' + (f", dim={dims}" if dims not in (0, (0,) * len(layout)) else "")
+    first = isinstance(layout, tuple) and all(dim == 0 for dim in layout)
+    dims = layout[0] if isinstance(layout, tuple) and len(layout) == 1 else layout
+    return ', collate="global"' + ("" if first else f", dim={_shown(dims)}")
 
 
 def _shown(dim: Dimensions) -> str:
+    if isinstance(dim, dict):
+        return "{" + ", ".join(f'"{name}": {_shown(one)}' for name, one in dim.items()) + "}"
+    if isinstance(dim, tuple):
+        return "(" + ", ".join(map(_shown, dim)) + ("," if len(dim) == 1 else "") + ")"
     return f'"{dim}"' if isinstance(dim, str) else str(dim)
 
 

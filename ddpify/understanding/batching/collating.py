@@ -14,7 +14,7 @@ import libcst as cst
 
 from ddpify.records import replace
 from ddpify.understanding.batching import batch_parts, item_dimensions
-from ddpify.understanding.facts import OWN, BatchDimensions
+from ddpify.understanding.facts import OWN, BatchDimensions, Dimensions
 from ddpify.understanding.forms import Form, Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -92,8 +92,7 @@ def yielded(run: RunState, node: cst.BaseExpression, loader: Instance) -> Value 
 
 def _is_put_together_whole(run: RunState, loader: Instance, layout: BatchDimensions) -> bool:
     """Whether every rank surely puts whole batches together, of which parts are the same on all."""
-    dims = layout.values() if isinstance(layout, dict) else layout
-    joint = loader in run.facts.loading.joint and None in dims
+    joint = loader in run.facts.loading.joint and None in _flat(layout)
     return joint or loader in run.facts.loading.mixed
 
 
@@ -308,11 +307,26 @@ def _layout(made: Value, *, own: bool = False) -> BatchDimensions | None:
         return None
     parts = {_name(key): item for key, item in _parts(made.atoms[0]).items()}
     dims = {
-        name: OWN if own and _is_ragged(item) else _dimension(item) for name, item in parts.items()
+        name: OWN if own and _is_ragged(item) else _dimensions(item) for name, item in parts.items()
     }
-    if not any(isinstance(dim, int) for dim in dims.values()) or _UNKNOWN in dims.values():
+    if _UNKNOWN in dims.values() or not any(isinstance(d, (int, *_NESTED)) for d in dims.values()):
         return None
     return tuple(dims.values()) if isinstance(made.atoms[0], Tup) else dims
+
+
+_NESTED = (tuple, dict)
+
+
+def _dimensions(part: Value) -> Dimensions:
+    """The dimension of the rows in a part of a batch, or those of the parts that it has itself."""
+    same = _dimension(part)
+    return (_layout(part) or same) if same == _UNKNOWN else same
+
+
+def _flat(layout: BatchDimensions) -> Iterator[Dimensions]:
+    """The dimension of each tensor in a batch."""
+    for dim in layout.values() if isinstance(layout, dict) else layout:
+        yield from _flat(dim) if isinstance(dim, _NESTED) else (dim,)
 
 
 def _is_ragged(made: Value) -> bool:

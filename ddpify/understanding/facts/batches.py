@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import libcst as cst
 
@@ -11,11 +12,11 @@ from ddpify.understanding.facts.places import Calls, Site
 from ddpify.understanding.values import Instance
 
 # The dimension of a batch's rows: one for all of it, or one for each part of a tuple or of a
-# dictionary. None is for a part that has no rows.
+# dictionary, which may be such itself. None is for a part that has no rows.
 OWN = "own"
 """For a part of a batch that has any number of rows for a sample."""
-Dimensions = int | str | None
-BatchDimensions = tuple[Dimensions, ...] | dict[str, Dimensions]
+BatchDimensions: TypeAlias = "tuple[Dimensions, ...] | dict[str, Dimensions]"
+Dimensions: TypeAlias = "int | str | BatchDimensions | None"
 
 
 @record

@@ -201,3 +201,30 @@ def test_padded_boxes_of_a_script_that_is_gone_over_again(
     script.write_text(PADDED)
     converted.write_bytes(convert_file(script).data)
     assert_trains_the_same(runs, script, converted)
+
+
+NESTED = {
+    "a tuple": ("x, (y, y.flip(0), 0.5)", "x, (y, other, scale) = batch"),
+    "a dictionary": (
+        '{"x": x, "by": {"y": y, "other": y.flip(0)}, "scale": 0.5}',
+        'x, y, other, scale = batch["x"], batch["by"]["y"], batch["by"]["other"], batch["scale"]',
+    ),
+    "dictionaries in a tuple": (
+        '(x, {"y": y, "other": (y.flip(0), 0.5)})',
+        'x, y, (other, scale) = batch[0], batch[1]["y"], batch[1]["other"]',
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "used"), NESTED.values(), ids=NESTED)
+def test_the_rows_of_parts_of_parts(
+    tmp_path: Path, runs: TrainingRuns, given: str, used: str
+) -> None:
+    body = STACKED + f"    x = 0.5 * x + 0.5 * x.flip(0)\n    return {given}"
+    both = "    scale = scale + scale * F.cross_entropy(net(x), other)\n    print(len(other))"
+    script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
+    text = SCRIPT.replace("COLLATE", body).replace("MADE", "collate")
+    script.write_text(text.replace("USED", used + "\n" + both))
+    converted.write_bytes(convert_file(script, Options()).data)
+    assert 'collate="global"' in converted.read_text()
+    assert_trains_the_same(runs, script, converted)
