@@ -264,7 +264,7 @@ def _pieces(
     dim = given.constant()
     if dim == atom.dim:
         refute(run, atom)
-        batches_of_it = dim > 0 and name != "unbind" and not run.frames_forward()
+        batches_of_it = name != "unbind" and not run.frames_forward()
         return (
             value(Tup((value(Number(), ReplicatedTensor(dim, dim)),)))
             if batches_of_it

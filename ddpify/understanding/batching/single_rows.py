@@ -82,10 +82,18 @@ def dimensions(run: RunState, node: cst.BaseExpression, short: str) -> int:
         return int(short in _OF_ONE_DIMENSION)
     if short in _OF_VALUES and node.args:
         return _depth(run, node.args[0].value)
-    sizes = [a.value for a in node.args if a.keyword is None]
-    if short in _VARIADIC and len(sizes) == 1 and isinstance(sizes[0], cst.Integer):
+    size = _last_size(node, short)
+    if size is not None and isinstance(run.seen(size).constant(), int):
         return 1
     return len(_ones(run, node, short)) if short in _SHAPED else 0
+
+
+def _last_size(node: cst.Call, short: str) -> cst.BaseExpression | None:
+    """What a tensor is made as large as, where a call gives one thing for that."""
+    named = [a.value for a in node.args if a.keyword is not None and a.keyword.value == "size"]
+    sizes = named or [a.value for a in node.args if a.keyword is None]
+    before = 0 if named or short in _VARIADIC else _BEFORE_SIZE.get(short, len(sizes))
+    return sizes[-1] if len(sizes) == before + 1 else None
 
 
 def _depth(run: RunState, written: cst.BaseExpression) -> int:
