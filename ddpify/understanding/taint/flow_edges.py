@@ -186,6 +186,8 @@ class Collector:
         target: cst.BaseExpression = node.target
         if self._counts(node.iter) and isinstance(target, cst.Tuple) and len(target.elements) == 2:
             target = target.elements[1].value  # the number or key is the same on every rank
+            if self._counts_entries(node.iter) and len(elements(target) or ()) == 2:
+                target = cst.ensure_type(target, cst.Tuple).elements[1].value
         elif isinstance(target, cst.Name) and self._may_count(node.iter):
             self._pairs.update(self.locations.of_target(target, self.module))
         ones, others = elements(target), self._zipped(node.iter)
@@ -229,6 +231,13 @@ class Collector:
         if first is not None and (shown or (names and names <= {*BARS})) and depth > 0:
             return self._counts(first, depth - 1)
         return items or sources.name_of(node.func) == "enumerate"
+
+    def _counts_entries(self, node: cst.BaseExpression) -> bool:
+        """``enumerate(x.items())``, whose entries come with their number."""
+        if not isinstance(node, cst.Call) or sources.name_of(node.func) != "enumerate":
+            return False
+        counted = node.args[0].value if node.args else None
+        return isinstance(counted, cst.Call) and self._counts(counted)
 
     def _zipped(self, node: cst.BaseExpression, depth: int = 4) -> list[cst.BaseExpression]:
         """What ``zip(...)`` goes through side by side, also by a name, counted and in a bar."""

@@ -11,6 +11,16 @@ from tests.lint.precision.snippets import findings
 from tests.lint.setups import SETUPS
 
 RIGHT = {
+    "the names of totals, each with its number": """
+totals = {}
+for x, y in loader:
+    totals["loss"] = totals.get("loss", 0.0) + criterion(model(x), y).item()
+whole = torch.tensor([*totals.values()], device=device)
+dist.all_reduce(whole)
+if rank == 0:
+    for number, (name, total) in enumerate(totals.items()):
+        print(name, whole[number].item() / world_size)
+""",
     "texts beside totals": """
 totals = []
 for x, y in loader:
