@@ -40,7 +40,8 @@ _BY_CALLERS = frozenset(
     " forwards-then-separate-backwards autograd-grad-on-parameters wrapped-state-dict-saved"
     " whole-module-pickled makedirs-race logger-on-all-ranks same-seed-everywhere"
     " sampler-seed-per-rank sampler-rank-not-global sampler-with-shuffle"
-    " missing-distributed-sampler unused-parameters partially-moved-model".split()
+    " missing-distributed-sampler unused-parameters partially-moved-model"
+    " per-rank-run-directory".split()
 )
 Found = tuple[Diagnostic, ...]
 
