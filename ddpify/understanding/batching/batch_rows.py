@@ -130,6 +130,8 @@ def _rows(
     if _takes_one(part) or (index is not None and are_of_one_sample(index)):
         return single_sample(dim)
     kept = ReplicatedTensor(dim, dim, last=atom.last and isinstance(part, cst.Slice))
+    if index is not None and replicated_tensors(index):
+        refute(run, atom)  # a table that the batch picks from
     several = index is None or _listed(part) or bool(replicated_tensors(index))
     if several or any(isinstance(a, Data) for a in index.atoms):  # type: ignore[union-attr]
         return value(kept)

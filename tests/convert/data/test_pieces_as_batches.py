@@ -50,3 +50,30 @@ def test_a_piece_is_a_batch(
     script.write_text(TRAINING.replace("LOOP", loop).replace("ROWS", rows).replace("KINDS", kinds))
     converted.write_bytes(convert_file(script).data)
     assert_trains_the_same(runs, script, converted)
+
+
+TABLE = """\
+class Picking(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, table, at, around):
+        return self.layer(table[at]) + self.layer(table[around].mean(1))
+
+
+beside = torch.randint(0, 13, (13, 2))
+brain = Picking()
+"""
+
+
+@pytest.mark.parametrize("loop", ["at in order.split(5)", "at in (order[:5], order[5:9])"])
+def test_a_table_that_a_forward_picks_from_is_none(
+    tmp_path: Path, runs: TrainingRuns, loop: str
+) -> None:
+    text = TRAINING.replace("brain = nn.Linear(4, 3)\n", TABLE).replace("LOOP", loop)
+    text = text.replace("ROWS", "samples, at, beside[at]").replace("KINDS", "kinds[at]")
+    script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
+    script.write_text(text)
+    converted.write_bytes(convert_file(script).data)
+    assert_trains_the_same(runs, script, converted)
