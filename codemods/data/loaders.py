@@ -10,8 +10,9 @@ from ddpify.planning.bindings import bindings
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
-from ddpify.understanding.batching import collating, seeding_datasets, stateful_datasets
+from ddpify.understanding.batching import collating, stateful_datasets
 from ddpify.understanding.facts import OWN, BatchDimensions, Dimensions, Site
+from ddpify.understanding.libraries import seeding_datasets
 from ddpify.understanding.libraries.object_kinds import is_loader
 from ddpify.understanding.syntax import argument, brief, code_of
 from ddpify.understanding.values import UNKNOWN, Instance, deep_atoms
