@@ -39,7 +39,7 @@ def edit(plan: Plan, edits: Edits) -> None:
         if is_bound_name(site) and site.node not in flat:
             named[Site(site.module.part(site.node), site.module), dim].append(site)
         elif site.node not in flat and _tuple_of(site) not in tuples:
-            edits.wrap(site.node, function, _extra(dim))
+            edits.wrap(site.node, function, _extra(dim) + _beside(plan, site, split))
         text = f"{brief(site.node)}: every process makes the whole batch and keeps its own rows"
         edits.note(site, text, rule=_RULE)
     for (statement, dim), names in named.items():
@@ -101,6 +101,25 @@ def stays_whole(plan: Plan, node: cst.CSTNode) -> bool:
 
 def _extra(dim: int) -> str:
     return f", dim={dim}" if dim else ""
+
+
+def _beside(plan: Plan, site: Site, split: dict[Site, int]) -> str:
+    """The argument for what enters a model beside a batch that the same lines have split before.
+
+    It is taken for one with as many rows, which only a run can tell.
+    """
+    together = [one for one in plan.facts.by_hand.entered_together if site.node in one]
+    others = (one for one in split if any(one.node in places for places in together))
+    return ", beside=True" if any(_stands_before(one, site) for one in others) else ""
+
+
+def _stands_before(one: Site, other: Site) -> bool:
+    """Whether a place comes before another in the same lines."""
+    if one.module is not other.module:
+        return False
+    module = one.module
+    blocks = [module.parents[module.statement(site.node)] for site in (one, other)]
+    return blocks[0] is blocks[1] and module.offsets(one.node)[0] < module.offsets(other.node)[0]
 
 
 def _tuple_of(site: Site) -> cst.Tuple | None:

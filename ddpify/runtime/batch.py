@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 
 from ddpify.runtime.process import world, world_size
-from ddpify.runtime.share import bounds, loops, share_of
+from ddpify.runtime.share import bounds, current_share, loops, share_of
 
 # Along which dimension the rows of a batch lie: for all of it, or for each of its parts.
 OWN = "own"  # for a part that a rank makes of its own samples, with any number of rows for each
@@ -16,7 +16,7 @@ Dimensions = int | None | Sequence[Any] | Mapping[str, Any]
 _SCALARS = (int, float, complex, str, bytes, type(None))
 
 
-def shard_batch(*batches: Any, dim: int = 0) -> Any:
+def shard_batch(*batches: Any, dim: int = 0, beside: bool = False) -> Any:
     """This rank's rows of a global batch that every rank has made, with the same draws.
 
     batches: tensors, arrays, lists of samples, or tuples, lists and dicts of tensors, all with one
@@ -26,12 +26,19 @@ def shard_batch(*batches: Any, dim: int = 0) -> Any:
     tuple. A rank that a batch of fewer than N rows leaves without any gets its first row, as a
     ghost. No communication.
 
-    Raises ValueError where there are no rows to split.
+    Raises ValueError where there are no rows to split and, with ``beside``, where there are not as
+    many as in the batch before, with which this enters a model.
     """
     if world_size() > 1:
         total = number_of_samples(batches, dim)
         if total is None:
             raise ValueError("shard_batch: nothing here has rows: no tensor, array or list")
+        before = current_share()
+        if beside and before is not None and before.total != total:
+            raise ValueError(
+                f"{total} rows enter a model beside a batch of {before.total}: let the model itself"
+                " make what has no row for each sample, such as a mask"
+            )
         share = share_of(total, world().rank, world_size())
         loops().made(share)
         if share is not None:

@@ -484,7 +484,8 @@ print([n.item() for n in found.squeeze()])
 
 def test_what_a_model_gets_beside_the_rows_of_the_training_is_split(tmp_path: Path) -> None:
     lines = added(tmp_path, HEAD + READER)
-    assert lines.count("state = dd.shard_batch(torch.zeros(1, 6, 8), dim=1)") == 2
+    assert "state = dd.shard_batch(torch.zeros(1, 6, 8), dim=1)" in lines
+    assert "state = dd.shard_batch(torch.zeros(1, 6, 8), dim=1, beside=True)" in lines
     assert "print([n.item() for n in dd.gather(dd.squeeze(found))])" in lines
 
 
@@ -508,7 +509,7 @@ for step in range(9):
 def test_what_is_joined_to_split_rows_is_split_before(tmp_path: Path) -> None:
     lines = added(tmp_path, HEAD + NOISE)
     assert "a = dd.shard_batch(draw(8))" in lines
-    assert "noise = dd.shard_batch(torch.randn(8, 2))" in lines
+    assert "noise = dd.shard_batch(torch.randn(8, 2), beside=True)" in lines
     assert not any("dd.shard_batch(torch.cat" in line for line in lines)
 
 
