@@ -17,6 +17,7 @@ COLLATED = [
     "d = list(inputs)\nr = inputs - d.pop()",
     "d = collections.deque(inputs)\nr = inputs - d.popleft()",
     "r = inputs - torch.stack([*inputs]).mean(0)",
+    "r = inputs.msort()",
 ]
 
 
@@ -36,4 +37,23 @@ SPREAD = [
 @pytest.mark.parametrize(("place", "lines"), SPREAD)
 def test_a_list_of_spread_rows_has_one_for_each(trial: Trial, place: str, lines: str) -> None:
     verdict = trial.verdict(script(place, lines))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+LONGER = [
+    "a = list(out)\na.append(out[0])\nprint(len(a))\nloss = loss + torch.stack(a).pow(2).mean()",
+    "a = [v * 2 for v in labels.tolist()]\na.extend([1, 2])\nprint(sum(a))",
+    "a = [*labels.tolist()]\na.insert(0, 3)\nprint(a)",
+]
+
+
+@pytest.mark.parametrize("lines", LONGER)
+def test_a_list_that_gets_more_items_has_those_of_all_ranks(trial: Trial, lines: str) -> None:
+    verdict = trial.verdict(script("loop", lines))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+def test_rows_that_are_cut_in_place_are_those_of_all_ranks(trial: Trial) -> None:
+    lines = "z = out.detach().clone()\nz.resize_(2, 4)\nloss = loss * z.mean()"
+    verdict = trial.verdict(script("loop", lines))
     assert verdict.outcome is Outcome.SAME, verdict.detail

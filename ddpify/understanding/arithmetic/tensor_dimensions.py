@@ -30,6 +30,7 @@ _FOURIER = frozenset("fft ifft rfft irfft hfft ihfft".split())
 _OVER_THE_LAST = _FOURIER | frozenset(
     "topk sort argsort diff mode kthvalue argpartition pairwise_distance".split()
 )  # unless they are told otherwise
+_OVER_THE_FIRST = "msort"  # and never along another
 KEEPING_DIMENSIONS = _FOURIER | frozenset(
     "softmax log_softmax softmin cumsum cumprod logcumsumexp cummax cummin msort topk sort argsort"
     " argpartition split chunk tensor_split array_split normalize diff".split()
@@ -46,7 +47,12 @@ PAIRS = frozenset(  # values and indices, or two values
 _TOLD_A_CORRECTION = frozenset("std var std_mean var_mean".split())  # behind the dimension
 _ONE_OF_ALL = frozenset("max min median nanmedian".split())  # one value, unless told a dimension
 SUMMING = frozenset("mean average nanmean sum nansum count_nonzero".split())
-_ALONG_ONE = ROW_WISE_WITHOUT_DIMENSION | _OVER_THE_LAST | PARTING | {"cosine_similarity", "unbind"}
+_ALONG_ONE = (
+    ROW_WISE_WITHOUT_DIMENSION
+    | _OVER_THE_LAST
+    | PARTING
+    | {_OVER_THE_FIRST, "cosine_similarity", "unbind"}
+)
 # What goes over all elements, unless it is told a dimension.
 OVER_ALL = OVER_A_DIMENSION - SUMMING - _ALONG_ONE
 
@@ -124,8 +130,9 @@ def along(
         unsure = not dims and name in _OVER_THE_LAST and data.one_each and not data.ndim
         if not dims and name == "cosine_similarity":
             dims = (1,)
-        if not dims and (name in ROW_WISE_WITHOUT_DIMENSION or name in _OVER_THE_LAST):
+        if not dims and name in ROW_WISE_WITHOUT_DIMENSION:
             dims = (-1,)
+        dims = dims or _by_default(name)
         places = [dimensions.place(dim, data.ndim) for dim in dims]
         unsure = unsure or dimensions.may_be_of_rows(data, dims)
         if unsure and not run.frames_forward():
@@ -159,8 +166,7 @@ def mixes_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str
     given = told(name, rest)
     if name in (*PARTING, "unbind") or (given and given[0].data):
         return False
-    default = (-1,) if name in _OVER_THE_LAST else ()
-    named = (dims or default for dims in named_dimensions(given, kwargs))
+    named = (dims or _by_default(name) for dims in named_dimensions(given, kwargs))
     return data.dim in [dimensions.place(dim, data.ndim) for dims in named for dim in dims]
 
 
@@ -169,9 +175,15 @@ def may_mix_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[s
     given = told(name, rest)
     if given and given[0].data:  # torch.max(a, b): elementwise
         return False
-    default = (-1,) if name in _OVER_THE_LAST else ()
-    named = (dims or default for dims in named_dimensions(given, kwargs))
+    named = (dims or _by_default(name) for dims in named_dimensions(given, kwargs))
     return any(dimensions.may_be_of_rows(data, dims) for dims in named)
+
+
+def _by_default(name: str) -> tuple[int, ...]:
+    """The dimension along which a function goes that is told none; none where that is all."""
+    if name == _OVER_THE_FIRST:
+        return (0,)
+    return (-1,) if name in _OVER_THE_LAST else ()
 
 
 def is_of_all_samples(

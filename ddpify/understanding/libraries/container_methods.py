@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.records import record
+from ddpify.understanding import uses
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import single_samples, tensor_pairs
 from ddpify.understanding.batching import (
@@ -21,6 +22,7 @@ from ddpify.understanding.batching import (
     samples_by_place,
 )
 from ddpify.understanding.libraries.instances import generator
+from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
     Const,
@@ -80,11 +82,20 @@ def _note_change(call: _Call) -> None:
     if held.type == "list":
         _of_samples(run, node, held, name, call.args)
     if name in per_sample_lists.GROWING:
-        held.each = (
-            name == "append" and per_sample_lists.is_filled_from_each(run, node, held)
-        ) or (name == "extend" and per_sample_lists.is_filled_at_once(run, node, held))
+        filled = (name == "append" and per_sample_lists.is_filled_from_each(run, node, held)) or (
+            name == "extend" and per_sample_lists.is_filled_at_once(run, node, held)
+        )
+        if held.each and not filled and not run.collating:
+            _take_all(run, node, held)
+        held.each = filled
     if name == "append" and per_sample_lists.is_filled_from_all(run, node, held):
         run.of_all_ranks.add(held)
+
+
+def _take_all(run: RunState, node: cst.BaseExpression, held: Instance) -> None:
+    """Ask for the rows of all ranks where a list of a rank's own gets something else."""
+    rows = (d for d in held.elements.data if d.placement is Placement.ROWS and d.definition_sites)
+    run.demand(node, value(*rows), uses.A_STATISTIC)
 
 
 # ---------------------------------------------------------------------- rules of methods

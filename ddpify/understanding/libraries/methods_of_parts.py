@@ -174,7 +174,12 @@ def _resized(call: _Call) -> Value | None:
     if call.name not in in_place_writes.RESIZING:
         return None
     rows = next((data for one in call.args for data in local_data(one)), None)
-    return value(call.atom if rows is None else rows.placed(Placement.SHARD))
+    if rows is not None:
+        return value(rows.placed(Placement.SHARD))
+    if call.atom.placement is Placement.SHARD and not call.run.collating:  # the first elements
+        packed = replace(call.atom, definition_sites=frozenset(), form=Layout.PACKED)
+        call.run.demand(call.receiver, value(packed), uses.A_CHANGE)
+    return value(call.atom)
 
 
 def _new(call: _Call) -> Value | None:
