@@ -209,6 +209,29 @@ for epoch in range(epochs):
         if told(epoch, value=epoch, most=loss.item()):
             optimizer.step()
 """
+TABLE_OF_LOSSES = """
+class Focal(nn.Module):
+    def forward(self, scores, labels):
+        return criterion(scores, labels)
+
+table = {"op": [Focal(), Focal()], "source": [("out", "y"), ("out", "y")]}
+
+def total_of(results):
+    loss = 0
+    for op, source in zip(table["op"], table["source"]):
+        given = [results[name] for name in source]
+        loss += op(*given)
+    return loss
+
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = total_of({"out": model(x.to(device)), "y": y.to(device)})
+        if loss.item() > 100:
+            continue
+        loss.backward()
+        optimizer.step()
+"""
 QUIET = """
 import logging
 
@@ -271,6 +294,9 @@ PAIRS = {
     "a batch that a method passes on by *args": Pair("DDP402", PASSED_ON, "loss.item()", "epoch"),
     "what a function passes on by **kwargs": Pair(
         "DDP402", PASSED_ITEM, "number > most", "number > value"
+    ),
+    "a list that is passed on by *": Pair(
+        "DDP402", TABLE_OF_LOSSES, "loss.item() > 100", "epoch > 100"
     ),
     "a logger that is set up on rank 0": Pair("DDP405", QUIET, "if rank == 0:", "if epochs:"),
     "a logger whose level goes by the rank": Pair(

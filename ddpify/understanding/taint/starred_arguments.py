@@ -11,7 +11,7 @@ from ddpify.understanding.taint.dependencies import Dependencies, Dependency
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.scopes import FunctionNode, collecting
 from ddpify.understanding.taint.taken_apart import elements
-from ddpify.understanding.values import Data, value
+from ddpify.understanding.values import Data, Instance, value
 
 _MOST = 12  # of the arguments that a function collects, those that are told apart
 
@@ -67,16 +67,23 @@ def item_of(
     """What an item of a starred argument is made from, where it is known which one it is.
 
     That is an argument which the function around the call has collected, an element of a display,
-    or a part of a batch.
+    a part of a batch, or what a comprehension has made in each round.
     """
     node = given.value
     ones = elements(node)
     if ones is not None and isinstance(item, int):
         return dependencies.of(ones[item], module) if item < len(ones) else []
     held = dependencies.facts.values.get(node, value()).atoms
-    if held and all(isinstance(atom, Data) for atom in held):
+    if held and all(map(_is_of_one_kind, held)):
         return dependencies.of(node, module)
     around = dependencies.structures[module].function(node)
     if around is None or not isinstance(node, cst.Name) or node.value not in collecting(around):
         return []
     return [Dependency(("name", around, node.value, item), node=node)]
+
+
+def _is_of_one_kind(atom: object) -> bool:
+    """A batch, ``[x[key] for key in keys]``: no item is made of other things than the next."""
+    return isinstance(atom, Data) or (
+        isinstance(atom, Instance) and isinstance(atom.site, (cst.ListComp, cst.GeneratorExp))
+    )
