@@ -16,6 +16,8 @@ def share_attributes(made: Class) -> bool:
     One that sets ``self.__dict__`` gives them those of another object.
     """
     structure = made.module.structure
+    if made.node not in structure.order:
+        return False  # a class that a function has made, as namedtuple() does
     targets = (one.target for one in structure.inside(made.node, cst.AssignTarget))
     own = any(isinstance(one, cst.Attribute) and one.attr.value == "__dict__" for one in targets)
     return own or any(map(share_attributes, made.project_bases()))
