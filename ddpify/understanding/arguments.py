@@ -123,3 +123,10 @@ def argument_of(frame: Frame, name: str) -> cst.BaseExpression | None:
     shown = [a for a in call.args if a.keyword is None]
     plain = not any(a.star for a in shown[: place + 1])
     return shown[place].value if 0 <= place < len(shown) and plain else None
+
+
+def argument_at(node: cst.BaseExpression, number: int) -> cst.BaseExpression:
+    """The expression of a call's argument, or the whole call where it is not written out."""
+    given = node.args if isinstance(node, cst.Call) else ()
+    plain = number < len(given) and not any(a.star or a.keyword for a in given[: number + 1])
+    return given[number].value if plain else node

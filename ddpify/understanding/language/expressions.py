@@ -27,7 +27,7 @@ from ddpify.understanding.language import (
     elements,
     star_args,
 )
-from ddpify.understanding.libraries import own_methods, python_functions
+from ddpify.understanding.libraries import own_methods, python_iterables
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import children
 from ddpify.understanding.syntax import OPERATORS, content
@@ -228,7 +228,7 @@ def _list(run: RunState, node: cst.List | cst.Set) -> Value:
     made = _holding(run, node, held)
     if _is_one_spread(node):  # [*rows] is list(rows)
         shown = node.elements[0].value
-        python_functions.filled_from(run, made, shown, run.seen(shown))
+        python_iterables.filled_from(run, made, shown, run.seen(shown))
     return value(made)
 
 
