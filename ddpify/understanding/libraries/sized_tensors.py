@@ -208,7 +208,8 @@ def _sizes(short: str, operands: Operands) -> list[Data]:
     if short in _TYPED:  # LongTensor(n, 3), but not LongTensor([n, 3]) nor LongTensor(x.size())
         alone = given if len(given) > 1 else []
         return [a for held in alone for a in held.atoms if isinstance(a, Data)]
-    made = given if short in _OF_A_SIZE or short in _DRAWN else []
+    in_a_line = short in _DRAWN and len(given) == 1  # perhaps the elements of all rows
+    made = given if short in _OF_A_SIZE or in_a_line else []
     if short == "randint":  # whose bounds are no sizes
         made = [held for held in given if any(True for _ in held.of(Tup, Instance))]
     return [a for held in made for a in deep_atoms(held) if isinstance(a, Data)]
