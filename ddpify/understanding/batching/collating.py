@@ -309,7 +309,8 @@ def _layout(made: Value, *, own: bool = False) -> BatchDimensions | None:
     dims = {
         name: OWN if own and _is_ragged(item) else _dimensions(item) for name, item in parts.items()
     }
-    if _UNKNOWN in dims.values() or not any(isinstance(d, (int, *_NESTED)) for d in dims.values()):
+    unknown = "*" in dims or _UNKNOWN in dims.values()  # of any key, or along any dimension
+    if unknown or not any(isinstance(d, (int, *_NESTED)) for d in dims.values()):
         return None
     return tuple(dims.values()) if isinstance(made.atoms[0], Tup) else dims
 
