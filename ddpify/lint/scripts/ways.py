@@ -104,17 +104,9 @@ class Ways:
 
     def around(self, node: cst.CSTNode) -> list[cst.For | cst.While]:
         """The loops around a node, in its function and in those that call it."""
-        found: dict[cst.For | cst.While, None] = {}
-        todo, seen = [node], {node}
-        while todo:
-            one = todo.pop()
-            structure = self.script.structure_of(one)
-            found |= dict.fromkeys(structure.loops(one))
-            function = structure.function(one)
-            if function is not None and function not in seen:
-                seen.add(function)
-                todo += [site.node for site in self.callers(function)]
-        return list(found)
+        ways = self.ways_to(node)
+        loops = (loop for one in ways for loop in self.script.structure_of(one).loops(one))
+        return list(dict.fromkeys(loops))
 
     def is_within(self, node: cst.CSTNode, *names: str) -> bool:
         """Whether a node only runs inside ``with`` blocks of these library functions."""

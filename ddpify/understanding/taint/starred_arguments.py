@@ -19,9 +19,8 @@ _MOST = 12  # of the arguments that a function collects, those that are told apa
 def collected(function: FunctionNode, call: cst.Call, skip: int) -> dict[cst.Arg, Location]:
     """Where a function keeps each argument that goes into its ``*args`` or ``**kwargs``."""
     more, named = collecting(function)
-    given = function.params
-    names = [one.name.value for one in (*given.posonly_params, *given.params)]
-    known = {*names, *(one.name.value for one in given.kwonly_params)}
+    names = _by_position(function)
+    known = {*names, *(one.name.value for one in function.params.kwonly_params)}
     found: dict[cst.Arg, Location] = {}
     position = skip
     for argument in call.args:
@@ -42,11 +41,9 @@ def passed_on(
     function: FunctionNode, call: cst.Call, skip: int
 ) -> Iterator[tuple[cst.Arg, int | str, Location]]:
     """The starred arguments of a call, with the number or the key of an item, and where it goes."""
-    given = function.params
-    names = [one.name.value for one in (*given.posonly_params, *given.params)]
-    by_name = {one.keyword.value for one in call.args if one.keyword is not None}
-    more, _ = collecting(function)
+    names, (more, _) = _by_position(function), collecting(function)
     first = skip + sum(1 for one in call.args if not one.star and one.keyword is None)
+    filled = {*names[:first], *(one.keyword.value for one in call.args if one.keyword is not None)}
     for argument in call.args:
         if argument.star == "*":
             for number, name in enumerate(names[first:]):
@@ -55,10 +52,15 @@ def passed_on(
                 at = ("name", function, more, number)
                 yield argument, len(names) - first + number, at
         elif argument.star:
-            for one in (*given.params[max(first - len(given.posonly_params), 0) :],
-                        *given.kwonly_params):  # fmt: skip
-                if one.name.value not in by_name:
+            for one in (*function.params.params, *function.params.kwonly_params):
+                if one.name.value not in filled:
                     yield argument, one.name.value, ("name", function, one.name.value)
+
+
+def _by_position(function: FunctionNode) -> list[str]:
+    """The parameters that arguments without a name fill, in order."""
+    given = function.params
+    return [one.name.value for one in (*given.posonly_params, *given.params)]
 
 
 def item_of(
