@@ -15,6 +15,7 @@ import libcst as cst
 from ddpify.planning import replicated_statements
 from ddpify.planning.batches_alike import made_alike
 from ddpify.planning.refusals import Refusal
+from ddpify.planning.square_masks import is_square_mask
 from ddpify.understanding.batching.handmade_batches import DIMENSIONS
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Entry, Facts, Place, Site
@@ -49,9 +50,7 @@ def split_batches(facts: Facts, choices: Choices) -> bool:
             _refuse_unseen_layers(facts, entries, places)
             _split(choices, places)
     choices.flat |= facts.by_hand.flat - choices.batches.keys()
-    wanted = {
-        p: by for p, by in facts.by_hand.wanted.items() if p[0] not in facts.by_hand.without_rows
-    }
+    wanted = {p: by for p, by in facts.by_hand.wanted.items() if not _is_no_batch(facts, p[0])}
     _split(choices, wanted)
     for node in facts.by_hand.cut:
         choices.batches.pop(node, None)
@@ -137,7 +136,7 @@ def _is_told(entry: Entry) -> bool:
 
 def _chosen(facts: Facts, choices: Choices, entries: list[Entry]) -> list[Place]:
     """Where to split what enters a model: all of it, or nothing where its rows are not known."""
-    asked = [(e, _possible(facts, e)) for e in entries if not _is_index(facts, e)]
+    asked = [(e, _possible(facts, e)) for e in entries if not _has_no_rows(facts, e)]
     steps = {
         loop for entry, places in asked if places for loop in _loops_of_definition_sites(entry)
     }
@@ -179,10 +178,15 @@ def _definition_sites(entry: Entry) -> set[cst.CSTNode]:
     return {definition_site for atom in entry.held for definition_site in atom.definition_sites}
 
 
-def _is_index(facts: Facts, entry: Entry) -> bool:
+def _has_no_rows(facts: Facts, entry: Entry) -> bool:
     """Whether what enters a model beside a batch is known to be none."""
     places = _definition_sites(entry)
-    return bool(places) and places <= facts.by_hand.without_rows
+    return bool(places) and all(_is_no_batch(facts, one) for one in places)
+
+
+def _is_no_batch(facts: Facts, place: cst.CSTNode) -> bool:
+    """Whether indices or a mask come from here."""
+    return place in facts.by_hand.without_rows or is_square_mask(facts, place)
 
 
 def _possible(facts: Facts, entry: Entry) -> list[Place]:
