@@ -24,6 +24,16 @@ IN_LOOP = [
     "loss = loss + (out * torch.linspace(0, 1, out.numel()).view_as(out)).mean()",
     "layers = nn.ModuleList([nn.Softmax(0)])\nloss = loss + layers[0](out).pow(2).mean()",
 ]
+# What two indices pick is one number for each sample: its last dimension is that of the samples.
+IN_LOOP += [
+    f"z = out[{places}, labels]\nloss = loss + 0.1 * ({made}).double().sum()"
+    for places in ("range(len(out))", "torch.arange(out.size(0))")
+    for made in ("torch.kthvalue(z, 1, -1)[0]", "z.max(-1)[0]", "z.logsumexp(-1)", "z.sort()[0][0]")
+]
+IN_FORWARD += [
+    "z = h[torch.arange(len(h)), h.argmax(1)]\nh = h + z.std(-1, unbiased=False)",
+    "z = h[torch.arange(len(h)), h.argmax(1)]\nh = h - z.softmax(-1)[:, None]",
+]
 IN_COLLATE = [
     "inputs = F.unfold(inputs[None, None], (3, 1), padding=(1, 0))[0].reshape(3, -1, 4).mean(0)",
 ]

@@ -95,10 +95,11 @@ def dimensions_left(run: RunState, node: cst.Subscript, atom: Data) -> int:
 
 
 def leaves_one_each(run: RunState, node: cst.Subscript, atom: Data) -> bool:
-    """Whether ``x[:, 0]`` may be a single number for each sample."""
+    """Whether ``x[:, 0]``, or ``x[places, labels]``, may be a single number for each sample."""
     parts = [(element.slice, *index_kind(run, element.slice)) for element in node.slice]
     kinds = [kind for _, kind, _ in parts]
-    dropped = sum(kind == "index" and takes_one(run, at, i) is not False for at, kind, i in parts)
+    taken = [takes_one(run, at, i) is not False for at, kind, i in parts if kind == "index"]
+    dropped = sum(taken) + max(taken.count(False) - 1, 0)  # what picks several at once meets
     kept = len(parts) - dropped
     if not dropped and kinds[0] == "ellipsis" and "new" not in kinds:
         return atom.one_each
