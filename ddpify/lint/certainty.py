@@ -134,10 +134,10 @@ def is_kept_by_rank(control: Control, node: cst.CSTNode) -> bool:
     the rank.
     """
     return any(
-        bool(object_guards(control, one))
-        or any(
+        any(
             surely_asks_rank(control, guard.test)
             for guard in control.rank_guards(one, in_turn=True)
         )
+        or bool(object_guards(control, one))
         for one in control.ways_to(node, control.spawned)
     )

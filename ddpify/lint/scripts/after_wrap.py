@@ -103,23 +103,22 @@ def is_in_training(script: Script, node: cst.CSTNode) -> bool:
 def training_follows(script: Script, node: cst.CSTNode) -> bool:
     """Whether training goes on around a node or after it, there or where its function is called.
 
-    What calls a function may not be seen. Each function is gone out of once, however many ways
-    lead to it.
+    What calls a function may not be seen.
     """
-    todo, seen = [node], set[cst.CSTNode]()
-    while todo:
-        one = todo.pop()
-        if is_in_training(script, one):
-            return True
-        function = script.structure_of(one).function(one)
-        if function is None or function in seen:
-            continue
-        seen.add(function)
-        callers = script.control.callers(function)
-        if not callers and function not in script.control.spawned:
-            return True
-        todo += [call.node for call in callers]
-    return False
+    return any(
+        is_in_training(script, one) or _may_be_called_unseen(script, one)
+        for one in script.control.ways_to(node)
+    )
+
+
+def _may_be_called_unseen(script: Script, node: cst.CSTNode) -> bool:
+    """Whether a node stands in a function that nothing in sight calls, or starts ranks with."""
+    function = script.structure_of(node).function(node)
+    return (
+        function is not None
+        and function not in script.control.spawned
+        and not script.control.callers(function)
+    )
 
 
 def through_wrapper(script: Script, node: cst.CSTNode) -> cst.Attribute | None:
