@@ -98,13 +98,29 @@ def _find_in_all(plan: Plan, demand: Demand, *, trained: bool) -> bool:
 
 
 def _place_alike(plan: Plan, demand: Demand, *, trained: bool) -> bool:
-    """Gather a rank's rows where they got their names, before those of all ranks may come."""
+    """Make a rank's part whole where it got its name, before what all ranks hold may come."""
+    if _reduce_apart(plan, demand):
+        return True
     apart = demand.site.node not in demand.data.names and demand.data.form not in _NEVER_GATHERED
     if apart and gathering.gather_names(plan, demand):
         return True
     if not trained:
         replicate(plan, demand)
     return not trained
+
+
+def _reduce_apart(plan: Plan, demand: Demand) -> bool:
+    """Reduce a sum where it is made, if nothing else may come there."""
+    sites = demand.data.definition_sites
+    owners = [plan.project.owner(site) for site in sites]
+    if not sites or not all(owner is not None and owner.editable for owner in owners):
+        return False
+    held = [plan.facts.values.get(site, UNKNOWN) for site in sites]
+    if any(not one.data or len(one.atoms) > len(one.data) for one in held):
+        return False
+    return all(
+        [_reduce(plan, site, str(_how(demand.data, demand.reader)), demand) for site in sites]
+    )
 
 
 def _divided_apart(plan: Plan, nodes: list[cst.BaseExpression]) -> list[cst.BaseExpression]:

@@ -34,7 +34,8 @@ def gather_names(plan: Plan, demand: Demand) -> bool:
     """Gather rows where they got their names, before a computation couples them."""
     picked = demand.data.placement is Placement.ROWS and plan.barred & demand.data.definition_sites
     known = (Placement.COUPLED, Placement.SHARD, Placement.WEIGHTED)
-    if not picked and demand.data.placement not in known:
+    beside = demand.reader == uses.ONE_PLACEMENT  # which no reduction of what it is suits
+    if not (picked or beside or demand.data.placement in known):
         return False
     names = plan.project.in_order(demand.data.names - plan.barred)
     nodes = [part for name in names for part in _parts(plan, name)]

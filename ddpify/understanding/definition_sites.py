@@ -11,8 +11,11 @@ from ddpify.understanding.values import (
     NO_ROWS,
     UNKNOWN,
     Atom,
+    Const,
     Data,
     Number,
+    Params,
+    ReplicatedTensor,
     Tup,
     Value,
     join,
@@ -44,14 +47,39 @@ def rows_named(part: Value, node: cst.BaseExpression) -> Value:
 
 
 def half_gathered(result: Value) -> list[Data]:
-    """A rank's rows where those of all ranks may come instead: a branch, or a call, decides which.
+    """A rank's rows where those of all ranks, or what is made of them, may come instead.
 
-    What meets them can suit only one of the two.
+    A branch, an index or a call decides which; what meets them can suit only one of the two.
     """
     held = [a for a in result.atoms if isinstance(a, Data)]
-    if not any(a.form is Layout.GATHERED and a.placement is Placement.REPLICATE for a in held):
+    if not any(a.form is Layout.GATHERED or a.reduced for a in held if not a.placement.local):
         return []
     return [a for a in held if a.placement is Placement.SHARD and a.dim != NO_ROWS]
+
+
+def added_beside_whole(result: Value) -> list[Data]:
+    """A rank's sums where a number may come instead that all ranks hold.
+
+    To add up over the ranks what comes there would count that number once for each.
+    """
+    parts = [a for a in result.data if a.placement is Placement.SUM and not a.is_position]
+    return parts if parts and any(map(_is_whole_number, result.atoms)) else []
+
+
+def are_beside_whole(result: Value) -> bool:
+    """Whether rows or sums of a rank come where what all ranks hold may come instead."""
+    parts = (Placement.SHARD, Placement.SUM)
+    local = any(a.placement in parts and a.dim != NO_ROWS for a in result.data)
+    return local and any(map(_is_whole_number, result.atoms))
+
+
+def _is_whole_number(atom: Atom) -> bool:
+    """Whether all ranks hold this, and it is no zero, which may be added any number of times."""
+    if isinstance(atom, Const):
+        return isinstance(atom.value, (int, float, complex)) and atom.value != 0
+    if isinstance(atom, Data):
+        return atom.placement is Placement.REPLICATE
+    return isinstance(atom, (Number, Params, ReplicatedTensor))
 
 
 def given_as(result: Value, node: cst.BaseExpression) -> Value:

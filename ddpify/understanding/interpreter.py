@@ -236,7 +236,8 @@ class Interpreter(RunState):
         if rows and node in self.facts.forwards.sharded_calls:
             result = definition_sites.rows_named(result, node)
             rows = definition_sites.half_gathered(result)
-        self.demand(node, value(*rows), uses.ONE_PLACEMENT)
+        sums = definition_sites.added_beside_whole(result)
+        self.demand(node, value(*rows, *sums), uses.ONE_PLACEMENT)
         return result
 
     def default(self, node: cst.BaseExpression) -> Value:

@@ -202,9 +202,11 @@ def defined(
     """A partial value that gets a name can be reduced where it gets it."""
     if not result.data or (isinstance(node, (cst.Name, cst.Tuple)) and not always):
         return result
-    if isinstance(node, cst.IfExp) and len({data.placement for data in result.data}) > 1:
+    apart = definition_sites.are_beside_whole(result)
+    several = len({data.placement for data in result.data}) > 1
+    if isinstance(node, cst.IfExp) and (apart or several):
         return definition_sites.given_as(result, node)  # each is reduced in its own branch
-    if definition_sites.are_apart(result) or definition_sites.half_gathered(result):
+    if apart or definition_sites.are_apart(result):
         return result
     atoms = [definition_sites.defined_at(a, node) for a in result.atoms]
     return join(value(*atoms))

@@ -203,12 +203,14 @@ def _conditional(run: RunState, node: cst.IfExp) -> Value:
     expected = branch_tests.by_defaults(run, node.test)
     body, other = run.eval(node.body), run.eval(node.orelse)
     placements = {d.placement for d in (*body.data, *other.data)}
-    if body.data and other.data and len(placements) > 1:  # no one reduction suits both
+    unknown = bool(body) != bool(other)  # what is not known may be that of all ranks
+    apart = unknown or definition_sites.are_beside_whole(join(body, other))
+    if apart or (body.data and other.data and len(placements) > 1):  # no one reduction suits both
         body, other = (
             definition_sites.given_as(body, node.body),
             definition_sites.given_as(other, node.orelse),
         )
-    if expected is None and definition_sites.half_gathered(join(body, other)):
+    if expected is None and apart:
         body = definition_sites.rows_named(body, node.body)
         other = definition_sites.rows_named(other, node.orelse)
     return join(body, other) if expected is None else body if expected else other

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.records import replace
-from ddpify.understanding import alternatives, narrowing, uses
+from ddpify.understanding import alternatives, definition_sites, narrowing, uses
 from ddpify.understanding.arguments import argument_at
 from ddpify.understanding.arithmetic import tensor_pairs
 from ddpify.understanding.batching import (
@@ -152,6 +152,8 @@ def _sum(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         held = [a for a in deep_atoms(summed) if isinstance(a, Data)]
         if any(map(_is_of_all, held)) and len({a.placement for a in held}) > 1:
             _sum_whole(run, argument_at(node, 0), held)
+        beside = value(*definition_sites.added_beside_whole(value(*deep_atoms(summed))))
+        run.demand(argument_at(node, 0), beside, uses.ONE_PLACEMENT)
         results += [value(_as_sum(a)) for a in held]
     return join(*results) if results else REPLICATED
 

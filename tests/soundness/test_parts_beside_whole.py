@@ -1,0 +1,28 @@
+"""A rank's rows or sums where what all ranks hold may come instead."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.soundness.judging import Outcome
+from benchmarks.soundness.trying import Trial
+from tests.soundness.known_forms import script
+
+LINES = [
+    "r = [v for v in (out, targets.logsumexp(0))][-1].sum()",
+    "r = [out, targets.logsumexp(0)][-1].sum()",
+    "r = (targets.logsumexp(0) if epoch else out).sum()",
+    "r = [out, torch.ones(4)][epoch].sum()",
+    "r = torch.ones(4) if epoch else out\nr = r.sum()",
+    "r = 0.5 if epoch else out.sum()",
+    "r = 0.5\nif epoch:\n    r = out.sum()",
+    "r = 1 / (torch.ones(4) if epoch else out).numel()",
+    "r = sum(v.sum() for v in (out, torch.ones(4)))",
+    "r = sum({'a': out.sum(), 'b': torch.tensor(2.0)}.values())",
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_part_is_made_whole_before_they_meet(trial: Trial, line: str) -> None:
+    verdict = trial.verdict(script("loop", f"{line}\nloss = loss + 0.01 * r"))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
