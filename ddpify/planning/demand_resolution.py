@@ -118,9 +118,9 @@ def _reduce_apart(plan: Plan, demand: Demand) -> bool:
     held = [plan.facts.values.get(site, UNKNOWN) for site in sites]
     if any(not one.data or len(one.atoms) > len(one.data) for one in held):
         return False
-    return all(
-        [_reduce(plan, site, str(_how(demand.data, demand.reader)), demand) for site in sites]
-    )
+    how = str(_how(demand.data, demand.reader))
+    done = [_reduce(plan, site, how, demand) for site in sites]
+    return all(done)
 
 
 def _divided_apart(plan: Plan, nodes: list[cst.BaseExpression]) -> list[cst.BaseExpression]:
