@@ -46,16 +46,19 @@ def run(request: Request, options: Options) -> ExitCode:
     return ExitCode.DONE if complete else ExitCode.NOT_CONVERTED
 
 
+def _no_folder(request: Request) -> DdpifyError:
+    if not request.script.exists():
+        message, remedy = "no such file or folder", "check the path"
+    else:
+        option = "--entry" if request.entries else "--copy-all"
+        message = f"{option} is for folders, and this is a file"
+        remedy = "name the folder, or leave out the option"
+    return DdpifyError(message, path=request.script, remedy=remedy, exit_code=ExitCode.USAGE)
+
+
 def _script(request: Request, options: Options) -> bool:
     if request.entries or request.copy_all:
-        option = "--entry" if request.entries else "--copy-all"
-        remedy = "name the folder, or leave out the option"
-        raise DdpifyError(
-            f"{option} is for folders, and this is a file",
-            path=request.script,
-            remedy=remedy,
-            exit_code=ExitCode.USAGE,
-        )
+        raise _no_folder(request)
     target = choose_output(
         request.script,
         request.output,

@@ -380,6 +380,13 @@ def test_entry_is_for_folders(ddpify: Ddpify, project: Path) -> None:
     assert "--entry is for folders" in done.stderr
 
 
+def test_a_folder_that_does_not_exist(ddpify: Ddpify, project: Path) -> None:
+    done = ddpify("convert", "projcet", "-o", "out", "--entry", "train.py")
+    assert done.code == 2
+    assert "projcet: no such file or folder" in done.stderr
+    assert not Path("out").exists()
+
+
 def test_the_group_starts_before_a_module_that_uses_it_is_imported(
     ddpify: Ddpify, project: Path
 ) -> None:
