@@ -10,9 +10,10 @@ import libcst as cst
 from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import tensor_dimensions
+from ddpify.understanding.batching import collating
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import Data, Instance, Number, Tup, Value, value
+from ddpify.understanding.values import NO_ROWS, Data, Instance, Number, Tup, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -29,8 +30,11 @@ def reshaped(
     ``operand``. A model's forward makes it of those.
     """
     made = _with_several(_reshaped(run, name, data, rest, operand), name, data, rest)
-    within = run.frames_forward() and run.module.editable and not run.collating
-    if within and not all(_keeps_rows(one) for one in made.data):
+    if all(_keeps_rows(one) for one in made.data):
+        return made
+    if run.collating and data.dim != NO_ROWS:
+        return collating.mixed(run, operand, data, known=False, rows=False)
+    if run.frames_forward() and run.module.editable and not run.collating:
         run.demand(operand, value(data), uses.A_STATISTIC)
         whole = replace(data.placed(Placement.REPLICATE), form=Layout.GATHERED)
         return value(replace(whole, flat=True, opaque=True))

@@ -113,6 +113,18 @@ def test_an_object_that_holds_a_batch(tmp_path: Path, runs: TrainingRuns) -> Non
     assert_trains_the_same(runs, converted.with_name("script.py"), converted)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x = x.view(5, -1).flip(0).view(-1, 5)",
+        "x = (x.reshape(5, -1) * torch.arange(1.0, 6.0)[:, None]).reshape(-1, 5)",
+    ],
+)
+def test_a_view_that_cuts_across_samples(tmp_path: Path, runs: TrainingRuns, line: str) -> None:
+    converted, _ = _converted(tmp_path, f"{STACKED}    {line}\n    return x, y", TAKEN)
+    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+
+
 UNREAD = [
     "x = unread(torch.stack)([x for x, _ in samples]).flip(0)",
     "x = unread(torch.flipud)(x)",
