@@ -87,7 +87,7 @@ def yielded(run: RunState, node: cst.BaseExpression, loader: Instance) -> Value 
     usual = Data(Placement.SHARD, frozenset({loader}), form=Layout.YIELDED)
     if layout is not None and _is_put_together_whole(run, loader, layout):
         return _batch(made, usual, whole=True)
-    return _batch(made, usual) if behind else None
+    return _batch(made, usual) if behind or layout is not None else None
 
 
 def _is_put_together_whole(run: RunState, loader: Instance, layout: BatchDimensions) -> bool:
@@ -240,7 +240,8 @@ def joined(atom: Data, short: str, dim: object) -> Data:
     Behind each other, a sample has as many rows as it likes, and so has a rank.
     """
     if short == "stack":
-        ndim = atom.ndim + 1 if atom.ndim else 0
+        listed = atom.form is Layout.SAMPLES  # whose dimensions are those of the rows already
+        ndim = atom.ndim + (not listed) if atom.ndim else 0
         return replace(stacked(atom, dim), ndim=ndim, one_each=not ndim)
     if dim not in (0, ...) or short in ("hstack", "column_stack"):
         return stacked(atom, 0)
@@ -427,13 +428,17 @@ def _batch(made: Value, usual: Data, *, whole: bool = False) -> Value:
     return join(*(_batch_atom(atom, usual, whole=whole) for atom in made.atoms))
 
 
+# What rows are in a batch, by what the collate function has made them.
+_FORMS: dict[Form, Form] = {Layout.SAMPLES: Layout.LISTED, Layout.TENSOR: Layout.TENSOR}
+
+
 def _batch_atom(atom: Atom, usual: Data, *, whole: bool) -> Value:
     if isinstance(atom, Tup):
         return value(Tup(tuple(_batch(item, usual, whole=whole) for item in atom.items)))
     if isinstance(atom, Data) and is_rows(atom):
-        form = Layout.LISTED if atom.form is Layout.SAMPLES else usual.form
-        form = Layout.RAGGED if atom.ragged else form
-        return value(replace(usual, dim=atom.dim, ndim=atom.ndim, form=form))
+        one_each = not atom.ndim and atom.dim == 0
+        form = Layout.RAGGED if atom.ragged else _FORMS.get(atom.form, usual.form)
+        return value(replace(usual, dim=atom.dim, ndim=atom.ndim, form=form, one_each=one_each))
     if whole and _counts_samples(atom):
         return value(Data(Placement.REPLICATE, usual.loaders, form=NumberKind.TOTAL))
     if _may_have_rows_of_all(atom):

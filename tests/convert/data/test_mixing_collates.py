@@ -125,6 +125,23 @@ def test_a_view_that_cuts_across_samples(tmp_path: Path, runs: TrainingRuns, lin
     assert_trains_the_same(runs, converted.with_name("script.py"), converted)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "goals = x.sum(1, keepdim=True)\n    scale = (net(x)[:, 0] - goals).square().mean()",
+        "goals = x.sum(1)\n    scale = (net(x)[:, :1] - goals).square().mean()",
+    ],
+)
+def test_a_column_beside_a_vector_pairs_the_samples(
+    tmp_path: Path, runs: TrainingRuns, line: str
+) -> None:
+    goals, scale = line.split("\n    ")
+    collate = f"{STACKED}    {goals}\n    return x, y, goals"
+    used = f"x, y, goals = batch\n    {scale}"
+    converted, _ = _converted(tmp_path, collate, used)
+    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+
+
 UNREAD = [
     "x = unread(torch.stack)([x for x, _ in samples]).flip(0)",
     "x = unread(torch.flipud)(x)",
