@@ -165,8 +165,10 @@ def _of_no_rows(taken: _Taken) -> Value | None:
     if rows and atom.dim == 0 and (single or _is_fixed(run, node)):
         return value(atom.placed(Placement.REPLICATE))
     single &= atom.placement.partial
-    # Of numbers that count rows, some still do, however many of them there are.
-    named = atom.is_position or atom.reduced
+    # Of numbers that count rows, some still do, however many of them there are. What a weighted
+    # mean divides by is known where it is made.
+    weighted = atom.placement is Placement.WEIGHTED
+    named = atom.is_position or atom.reduced or weighted
     sites = atom.definition_sites if named else tensor_pairs.definition_sites(atom)
     kept = replace(atom, definition_sites=sites, ndim=0)
     dim = dimension_left(run, node, atom.dim) if rows else atom.dim
