@@ -47,12 +47,12 @@ def rows_named(part: Value, node: cst.BaseExpression) -> Value:
 
 
 def half_gathered(result: Value) -> list[Data]:
-    """A rank's rows where those of all ranks, or what is made of them, may come instead.
+    """A rank's rows where those of all ranks may come instead.
 
     A branch, an index or a call decides which; what meets them can suit only one of the two.
     """
     held = [a for a in result.atoms if isinstance(a, Data)]
-    if not any(a.form is Layout.GATHERED or a.reduced for a in held if not a.placement.local):
+    if not any(a.form is Layout.GATHERED and a.placement is Placement.REPLICATE for a in held):
         return []
     return [a for a in held if a.placement is Placement.SHARD and a.dim != NO_ROWS]
 
@@ -78,7 +78,7 @@ def _is_whole_number(atom: Atom) -> bool:
     if isinstance(atom, Const):
         return isinstance(atom.value, (int, float, complex)) and atom.value != 0
     if isinstance(atom, Data):
-        return atom.placement is Placement.REPLICATE
+        return atom.placement is Placement.REPLICATE and not atom.reduced
     return isinstance(atom, (Number, Params, ReplicatedTensor))
 
 

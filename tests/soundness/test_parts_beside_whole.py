@@ -9,9 +9,6 @@ from benchmarks.soundness.trying import Trial
 from tests.soundness.known_forms import script
 
 LINES = [
-    "r = [v for v in (out, targets.logsumexp(0))][-1].sum()",
-    "r = [out, targets.logsumexp(0)][-1].sum()",
-    "r = (targets.logsumexp(0) if epoch else out).sum()",
     "r = [out, torch.ones(4)][epoch].sum()",
     "r = torch.ones(4) if epoch else out\nr = r.sum()",
     "r = 0.5 if epoch else out.sum()",
