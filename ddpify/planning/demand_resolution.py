@@ -89,8 +89,7 @@ def _find_in_all(plan: Plan, demand: Demand, *, trained: bool) -> bool:
     if not trained:
         replicate(plan, demand)
         return True
-    owners = [plan.project.owner(mask) for mask in demand.data.found_in]
-    if not all(owner is not None and owner.editable for owner in owners):
+    if not plan.project.all_editable(demand.data.found_in):
         return False
     for mask in demand.data.found_in:
         plan.record(Reduction(mask, "gather"))
@@ -112,14 +111,12 @@ def _place_alike(plan: Plan, demand: Demand, *, trained: bool) -> bool:
 def _reduce_apart(plan: Plan, demand: Demand) -> bool:
     """Reduce a sum where it is made, if nothing else may come there."""
     sites = demand.data.definition_sites
-    owners = [plan.project.owner(site) for site in sites]
-    if not sites or not all(owner is not None and owner.editable for owner in owners):
+    if demand.data.placement is not Placement.SUM or not plan.project.all_editable(sites):
         return False
     held = [plan.facts.values.get(site, UNKNOWN) for site in sites]
     if any(not one.data or len(one.atoms) > len(one.data) for one in held):
         return False
-    how = str(_how(demand.data, demand.reader))
-    done = [_reduce(plan, site, how, demand) for site in sites]
+    done = [_reduce(plan, site, "sum", demand) for site in sites]
     return all(done)
 
 
@@ -309,8 +306,7 @@ def _sum_divisors(plan: Plan, demand: Demand) -> bool:
     """
     sources = demand.data.loaders
     divisors = [n for n, loaders in plan.facts.sizes.divisors.items() if loaders & sources]
-    owners = [plan.project.owner(node) for node in divisors]
-    if divisors and all(owner is not None and owner.editable for owner in owners):
+    if plan.project.all_editable(divisors):
         for node in divisors:
             plan.record(Reduction(node, "sum"))
         return True

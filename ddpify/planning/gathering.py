@@ -39,8 +39,7 @@ def gather_names(plan: Plan, demand: Demand) -> bool:
         return False
     names = plan.project.in_order(demand.data.names - plan.barred)
     nodes = [part for name in names for part in _parts(plan, name)]
-    owners = [plan.project.owner(node) for node in nodes]
-    if not nodes or not all(owner is not None and owner.editable for owner in owners):
+    if not plan.project.all_editable(nodes):
         return False
     of_loss = demand.reader in (uses.BACKWARD, uses.A_LOSS)
     coupled = of_loss and demand.data.placement is Placement.COUPLED

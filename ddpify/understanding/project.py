@@ -187,6 +187,11 @@ class Project:
         """The file that a node stands in; None for a node of no file, and for a file's root."""
         return next((file for file in self.files if node in file.parents), None)
 
+    def all_editable(self, nodes: Iterable[cst.CSTNode]) -> bool:
+        """Whether there are nodes, and all of them stand in files that may be changed."""
+        owners = [self.owner(node) for node in nodes]
+        return bool(owners) and all(owner is not None and owner.editable for owner in owners)
+
     def resolve(self, name: str, importer: ModuleFile, level: int = 0) -> ModuleFile | None:
         """The local file that ``import name`` in ``importer`` reads, if it is a local one."""
         key = (name, importer, level)
