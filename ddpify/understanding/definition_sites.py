@@ -67,10 +67,13 @@ def added_beside_whole(result: Value) -> list[Data]:
 
 
 def are_beside_whole(result: Value) -> bool:
-    """Whether rows or sums of a rank come where what all ranks hold may come instead."""
+    """Whether rows or sums of a rank come where what all ranks hold, or None, may come instead.
+
+    None cannot be gathered: the rows are, where they come from.
+    """
     parts = (Placement.SHARD, Placement.SUM)
     local = any(a.placement in parts and a.dim != NO_ROWS for a in result.data)
-    return local and any(map(_is_whole_number, result.atoms))
+    return local and any(a == Const(None) or _is_whole_number(a) for a in result.atoms)
 
 
 def _is_whole_number(atom: Atom) -> bool:

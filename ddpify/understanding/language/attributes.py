@@ -74,17 +74,15 @@ def evaluate(run: RunState, node: cst.Attribute) -> Value:
 def _having(owner: Value, name: str) -> Sequence[Atom]:
     """What has an attribute of a name: no tensor that a container holds beside such an object.
 
-    A tensor that may be a batch may be none as well, but is asked once.
+    Nor has None, where it may be something else. A tensor that may be a batch may be none as well,
+    but is asked once.
     """
-    classes = [a.type for a in owner.atoms if isinstance(a, Instance) and isinstance(a.type, Class)]
+    atoms = [a for a in owner.atoms if a != Const(None)] or owner.atoms
+    classes = [a.type for a in atoms if isinstance(a, Instance) and isinstance(a.type, Class)]
     if name in _OF_TENSORS_TOO or all(one.find(name) is None for one in classes):
-        batch = any(isinstance(atom, ReplicatedTensor) for atom in owner.atoms)
-        return [a for a in owner.atoms if not (batch and isinstance(a, Number))]
-    return [
-        atom
-        for atom in owner.atoms
-        if not isinstance(atom, (Data, ReplicatedTensor, Number, Const))
-    ]
+        batch = any(isinstance(atom, ReplicatedTensor) for atom in atoms)
+        return [a for a in atoms if not (batch and isinstance(a, Number))]
+    return [atom for atom in atoms if not isinstance(atom, (Data, ReplicatedTensor, Number, Const))]
 
 
 def attribute_of(run: RunState, node: cst.BaseExpression, atom: Atom, name: str) -> Value:
