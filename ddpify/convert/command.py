@@ -46,7 +46,8 @@ def run(request: Request, options: Options) -> ExitCode:
     return ExitCode.DONE if complete else ExitCode.NOT_CONVERTED
 
 
-def _no_folder(request: Request) -> DdpifyError:
+def _not_a_folder(request: Request) -> DdpifyError:
+    """What to say of an option for folders where the path is none."""
     if not request.script.exists():
         message, remedy = "no such file or folder", "check the path"
     else:
@@ -58,7 +59,7 @@ def _no_folder(request: Request) -> DdpifyError:
 
 def _script(request: Request, options: Options) -> bool:
     if request.entries or request.copy_all:
-        raise _no_folder(request)
+        raise _not_a_folder(request)
     target = choose_output(
         request.script,
         request.output,

@@ -149,11 +149,12 @@ def _sum(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
             results.append(value(replace(items.placed(Placement.SUM), one_each=True)))
             continue
         summed = atom.elements if isinstance(atom, Instance) else value(atom)
-        held = [a for a in deep_atoms(summed) if isinstance(a, Data)]
+        inside = list(deep_atoms(summed))
+        held = [a for a in inside if isinstance(a, Data)]
         if any(map(_is_of_all, held)) and len({a.placement for a in held}) > 1:
             _sum_whole(run, argument_at(node, 0), held)
-        beside = value(*definition_sites.added_beside_whole(value(*deep_atoms(summed))))
-        run.demand(argument_at(node, 0), beside, uses.ONE_PLACEMENT)
+        beside = definition_sites.added_beside_whole(value(*inside))
+        run.demand(argument_at(node, 0), value(*beside), uses.ONE_PLACEMENT)
         results += [value(_as_sum(a)) for a in held]
     return join(*results) if results else REPLICATED
 
