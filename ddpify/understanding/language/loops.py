@@ -64,7 +64,8 @@ def for_(run: RunState, node: cst.For) -> bool:
         replicated = frozenset(instances.replicated_loaders(run, iterable))
         run.frame.loops[-1].takes_replicated = bool(replicated)
         current_batch.took_replicated(run, replicated)
-        held = any(isinstance(a, Data) and a.form in _BATCHES for a in _held_in(element))
+        loaders = instances.loaders_of(run, iterable)
+        held = any(_is_of_batch(a, loaders) for a in _held_in(element))
         # Parts of a tensor, as split() gives them, are no new batches.
         loaded = held and not all(isinstance(a, Data) for a in iterable.atoms)
         if loaded or (run.choices.by_hand and _yields_rows(iterable, element)):
@@ -73,7 +74,7 @@ def for_(run: RunState, node: cst.For) -> bool:
             run.frame.loops[-1].loaders.append(joint_loaders.sources(element))
         if any(isinstance(a, Instance) for a in iterable.atoms):
             run.frame.loops[-1].own = joint_loaders.sources(element) or replicated
-            if loaded or instances.loaders_of(run, iterable) or _is_own(iterable):
+            if loaded or loaders or _is_own(iterable):
                 current_batch.passed(run, joint_loaders.last(run, element), element)
             current_batch.taken(run, joint_loaders.last(run, element))
         run.frame.loops[-1].element = element
@@ -82,6 +83,14 @@ def for_(run: RunState, node: cst.For) -> bool:
 
     with run.taking_rows(node.iter, random_numbers.rows_of(run, node.iter)):
         return _loop(run, node, node.body, node.orelse, bind)
+
+
+def _is_of_batch(atom: Atom, loaders: frozenset[Instance]) -> bool:
+    """Whether this is of a batch that a loop gets: by its form, or from a loader it goes over."""
+    if not isinstance(atom, Data):
+        return False
+    rows = atom.placement is Placement.SHARD and bool(atom.loaders & loaders)
+    return rows or atom.form in _BATCHES
 
 
 def _is_own(iterable: Value) -> bool:
