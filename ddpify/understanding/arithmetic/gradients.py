@@ -86,8 +86,8 @@ def of_inputs(
 
     A rank's sum has the gradients of the sum over all ranks. A reduced loss must be scaled.
     """
-    rows = [a for a in deep_atoms(inputs) if isinstance(a, Data) and a.placement.local]
-    if not rows or any(a.placement is not Placement.SHARD for a in rows):
+    rows = _rows(inputs)
+    if not rows:
         return None
     held = [a for a in outputs.atoms if isinstance(a, Data)]
     if held and all(a.placement is Placement.SUM for a in held):
@@ -99,6 +99,19 @@ def of_inputs(
             run.facts.gradients.scaled_without_graph.add(shown.value)
         return value(replace(rows[0], definition_sites=frozenset(), form=Layout.PIECES))
     return None
+
+
+def beside_reduced(inputs: Value, gradient: Value) -> Value:
+    """The gradient of rows is rows, also where the loss is reduced that it is taken of."""
+    if not _rows(inputs):
+        return gradient
+    return value(*(a for a in gradient.atoms if not (isinstance(a, Data) and a.reduced)))
+
+
+def _rows(inputs: Value) -> list[Data]:
+    """The rows of a rank among what a gradient is asked of, if nothing else of a batch is."""
+    local = [a for a in deep_atoms(inputs) if isinstance(a, Data) and a.placement.local]
+    return local if all(a.placement is Placement.SHARD for a in local) else []
 
 
 def of_parameters(

@@ -139,7 +139,8 @@ def _autograd_grad(
     if known is not None:
         return known
     gradients.of_others(run, node, outputs, inputs)
-    return tensor_function(run, node, "torch.autograd.grad", "grad", args, kwargs)
+    result = tensor_function(run, node, "torch.autograd.grad", "grad", args, kwargs)
+    return gradients.beside_reduced(inputs, result)
 
 
 def _is_of_a_model(atom: Atom) -> bool:
