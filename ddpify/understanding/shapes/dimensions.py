@@ -46,7 +46,9 @@ _KEEPING = frozenset(
     " avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d lp_pool1d lp_pool2d"
     " adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d"
     " adaptive_max_pool2d adaptive_max_pool3d pixel_shuffle pixel_unshuffle channel_shuffle glu"
-    " prelu bilinear grid_sample scaled_dot_product_attention fft2 ifft2".split()
+    " prelu bilinear grid_sample scaled_dot_product_attention fft2 ifft2"
+    " index_select gather take_along_dim narrow index_fill scatter scatter_add masked_scatter diff"
+    " bucketize chunk split tensor_split".split()
 )
 _LAYERS = {
     **dict.fromkeys(("Conv1d", "ConvTranspose1d", "MaxPool1d", "AvgPool1d"), 3),
