@@ -25,7 +25,19 @@ from ddpify.understanding.batching import collating
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes.dimensions import named_dimensions
-from ddpify.understanding.values import NO_ROWS, Const, Data, Tup, Value, value
+from ddpify.understanding.values import (
+    NO_ROWS,
+    UNKNOWN,
+    Atom,
+    Const,
+    Data,
+    Number,
+    Tup,
+    Value,
+    value,
+)
+
+_QUANTILES = frozenset("quantile nanquantile percentile nanpercentile".split())
 
 
 def along_dimension(one: Operation) -> Value | None:
@@ -37,7 +49,7 @@ def along_dimension(one: Operation) -> Value | None:
     if one.data.counting and (one.run.module.editable or not one.run.frames_forward()):
         one.run.demand(one.operand, value(one.data), uses.POSITIONS)  # those of all ranks, then
         return value(one.data.placed(Placement.REPLICATE))
-    return _by_weights(one) or _over_rows(one)
+    return _by_weights(one) or _at_several(one) or _over_rows(one)
 
 
 def _by_weights(one: Operation) -> Value | None:
@@ -55,6 +67,28 @@ def _by_weights(one: Operation) -> Value | None:
         return None
     operands = [(one.operand, value(one.data)), *beside]
     return across_samples.coupled_operands(one.run, one.node, operands, rows=False)
+
+
+def _at_several(one: Operation) -> Value | None:
+    """``x.quantile(q, 1)`` with several ``q``, which lie along a new first dimension.
+
+    All ranks compute it of the rows of all; None for other operations.
+    """
+    if one.name not in _QUANTILES:
+        return None
+    told = one.rest[0] if one.rest else one.kwargs.get("q", UNKNOWN)
+    if not any(map(_may_be_several, told.atoms)):
+        return None
+    across_samples.of_all_rows(one.run, one.operand, one.data)
+    whole = replace(one.data.placed(Placement.REPLICATE), form=Layout.GATHERED)
+    return value(replace(whole, dim=one.data.dim + 1))
+
+
+def _may_be_several(told: Atom) -> bool:
+    """Whether this may be a list or a tensor of numbers, and is no option of the command line."""
+    if isinstance(told, Number):
+        return told.ndim != 0 and told.setting is None
+    return not isinstance(told, Const)
 
 
 def _of_a_sample(one: Operation) -> Value:
