@@ -17,7 +17,7 @@ from ddpify.understanding.arguments import (
     argument_pairs,
     local_data,
 )
-from ddpify.understanding.batching import in_place_writes, sample_tables
+from ddpify.understanding.batching import in_place_writes, per_sample_lists, sample_tables
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds
@@ -57,6 +57,8 @@ def method(run: RunState, node: cst.Call, args: list[Value], kwargs: Keywords) -
         return
     if run.module.is_unused(node):
         sample_tables.item(run, node.func.value)  # table[label].append(...)
+    if node.func.attr.value in per_sample_lists.GROWING:
+        sample_tables.grown(run, node.func.value)
     if not in_place_writes.is_in_place(node):
         return
     name, target = node.func.attr.value, node.func.value

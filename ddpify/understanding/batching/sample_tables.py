@@ -30,6 +30,12 @@ def item(run: RunState, target: cst.BaseExpression) -> None:
         target = target.value
 
 
+def grown(run: RunState, target: cst.BaseExpression) -> None:
+    """``found.append(...)``, where ``found = table[label]``, or in an expression."""
+    if not (isinstance(target, cst.Subscript) and _is_of_one_round(run, target)):
+        element(run, target, run.seen(target))
+
+
 def element(run: RunState, shown: cst.BaseExpression, one: Value) -> None:
     """What a set takes, or a table is read by, must be that of all samples."""
     for data in one.data:
