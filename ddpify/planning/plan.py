@@ -84,7 +84,10 @@ class Plan:
     def state(self) -> object:
         """All decisions so far, to compare: the same ones lead to the same again."""
         made = self.choices
-        loops = (made.reduced, made.replicated, made.beside, made.trained, made.flat, self.barred)
+        loops = (
+            *(made.reduced, made.apart, made.replicated, made.beside, made.trained, made.flat),
+            self.barred,
+        )
         return (
             frozenset(self.reductions.items()),
             frozenset(self.replicated),
@@ -139,6 +142,12 @@ class Plan:
         self.dropped[node] += 1
         if self.dropped[node] > _CHANGES_OF_MIND:
             self.barred.add(node)
+
+    def bar(self, node: cst.CSTNode) -> None:
+        """Take a reduction back, and never reduce there again."""
+        del self.reductions[node]
+        self.choices.reduced.discard(node)
+        self.barred.add(node)
 
     def forget_reductions(self) -> None:
         """Decide anew: what was decided for a loader that is now replicated may be unneeded."""

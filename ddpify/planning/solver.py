@@ -40,7 +40,14 @@ from ddpify.planning.other_kinds import refuse_before, refuse_runtime_itself
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.planning.split_points import lasts, split_batches, told_apart_nowhere
-from ddpify.understanding import uses
+from ddpify.planning.unfit_reductions import (
+    SUITED,
+    also_gets_replicated,
+    is_outdated,
+    is_unfit,
+    met_at,
+)
+from ddpify.understanding import definition_sites, uses
 from ddpify.understanding.batching import collating
 from ddpify.understanding.budget import Exhausted
 from ddpify.understanding.choices import Choices
@@ -52,13 +59,6 @@ from ddpify.understanding.project import Project
 from ddpify.understanding.values import UNKNOWN, Data, Instance
 
 _ROUNDS = 25
-_SUITED = {
-    "mean": {Placement.MEAN, Placement.WEIGHTED},
-    "sum": {Placement.SUM, Placement.COUNT, Placement.PER_COUNT},
-    "count": {Placement.COUNT, Placement.PER_COUNT},
-    "gather": {Placement.SHARD, Placement.ROWS},
-    "shape": {Placement.SHARD},
-}
 
 
 def make_plan(
@@ -249,44 +249,69 @@ def _events(plan: Plan, model: Instance) -> list[Event]:
 
 def _decide(plan: Plan) -> bool:
     """One more decision for each open demand; whether any was made."""
-    idle = [node for node in plan.reductions if node not in plan.facts.reductions.reduced]
-    for node in idle:
-        plan.drop(node)  # another reduction, decided in the same round, did it
-    plan.idle = frozenset(idle)
-    outdated = [node for node in plan.reductions if _is_outdated(plan, node)]
-    for node in outdated:
-        plan.drop(node)  # something in it is replicated by now: to be decided anew
-    for node in [n for n in plan.reductions if _is_unfit(plan, n)]:
-        if _also_gets_replicated(plan, node) and node not in plan.others:
-            plan.others[node] = replicated_statements.calls(plan.facts, node)
-        del plan.reductions[node]
-        plan.choices.reduced.discard(node)
-        plan.barred.add(node)
-        outdated.append(node)
-    outdated += [node for node in [*plan.reductions] if _gathers_instead(plan, node)]
-    if outdated:
+    if _take_back(plan):
         return True
     before = _count(plan)
-    learnt = _learnt_from(plan)
-    demands = sorted(
-        plan.facts.demands.values(), key=lambda d: not demand_resolution.in_training(plan, d)
-    )
-    left = [demand for demand in demands if not demand_resolution.resolve(plan, demand, learnt)]
-    plan.unmet = left
-    if _count(plan) == before:  # else what was decided may resolve it
+    plan.unmet = _resolve_demands(plan)
+    if _count(plan) == before:  # else what was decided may resolve them
         try:
             for node in plan.reductions:
                 _check_alike(plan, node)
-            for demand in left:
+            for demand in plan.unmet:
                 plan.refuse(unshared.refuse_reading(demand))
         except Refusal:
-            if not _replicate_other_calls(plan):
+            if not (_replicate_other_calls(plan) or _gather_before(plan)):
                 raise
             return True
     if len(plan.replicated) != before[1]:
         plan.forget_reductions()
         return True
     return _count(plan) != before
+
+
+def _take_back(plan: Plan) -> bool:
+    """Drop the reductions that do not suit what they get; whether there are any."""
+    idle = [node for node in plan.reductions if node not in plan.facts.reductions.reduced]
+    for node in idle:
+        plan.drop(node)  # another reduction, decided in the same round, did it
+    plan.idle = frozenset(idle)
+    dropped = [node for node in plan.reductions if is_outdated(plan, node)]
+    for node in dropped:
+        plan.drop(node)  # something in it is replicated by now: to be decided anew
+    for node in [n for n in plan.reductions if is_unfit(plan, n)]:
+        if also_gets_replicated(plan, node) and node not in plan.others:
+            plan.others[node] = replicated_statements.calls(plan.facts, node)
+        plan.choices.apart |= met_at(plan, node)
+        plan.bar(node)
+        dropped.append(node)
+    dropped += [node for node in [*plan.reductions] if _gathers_instead(plan, node)]
+    return bool(dropped)
+
+
+def _resolve_demands(plan: Plan) -> list[Demand]:
+    """Decide what gives each reader a global value; those that nothing gives one.
+
+    Those come last that another decision may make needless.
+    """
+    before, learnt = _count(plan), _learnt_from(plan)
+    demands = _in_order(plan)
+    first = [demand for demand in demands if not _may_vanish(plan, demand)]
+    left = [demand for demand in first if not demand_resolution.resolve(plan, demand, learnt)]
+    if _count(plan) == before:
+        last = [demand for demand in demands if _may_vanish(plan, demand)]
+        left += [demand for demand in last if not demand_resolution.resolve(plan, demand, learnt)]
+    return left
+
+
+def _in_order(plan: Plan) -> list[Demand]:
+    """The open demands: those of trainings come first."""
+    found = plan.facts.demands.values()
+    return sorted(found, key=lambda one: not demand_resolution.in_training(plan, one))
+
+
+def _may_vanish(plan: Plan, demand: Demand) -> bool:
+    """Whether a part may meet what is whole there, unless another decision keeps them apart."""
+    return demand.reader == uses.ONE_PLACEMENT and demand.site.node not in plan.choices.apart
 
 
 def _count(plan: Plan) -> tuple[int, int, int]:
@@ -327,50 +352,6 @@ def _is_made_by_a_model(plan: Plan, node: cst.BaseExpression) -> bool:
     return bool(names) and names <= plan.facts.forwards.sharded_calls
 
 
-def _is_outdated(plan: Plan, node: cst.CSTNode) -> bool:
-    """Whether a reduction suits nothing of what it gets, as in ``correct / n`` of a global sum."""
-    got = plan.facts.reductions.reduced.get(node, ())
-    suited = _SUITED[plan.reductions[node].how]
-    return not any(
-        data.opaque or (data.placement in suited and not _is_picked_before(node, data))
-        for data in got
-    )
-
-
-def _is_picked_before(node: cst.CSTNode, data: Data) -> bool:
-    """Whether these are picked of rows that can be gathered: of all ranks' they are others."""
-    return (
-        data.placement is Placement.ROWS
-        and bool(data.definition_sites)
-        and node not in data.definition_sites
-    )
-
-
-def _is_unfit(plan: Plan, node: cst.CSTNode) -> bool:
-    """Whether no one reduction suits all that comes to a place."""
-    return (
-        _also_gets_replicated(plan, node) or _is_mixed(plan, node) or _is_half_gathered(plan, node)
-    )
-
-
-def _is_half_gathered(plan: Plan, node: cst.CSTNode) -> bool:
-    """Whether rows of a rank come beside rows of all, and can be gathered before they meet."""
-    if node not in plan.facts.reductions.half_gathered or plan.reductions[node].how != "gather":
-        return False
-    got = plan.facts.reductions.reduced.get(node, ())
-    return all(data.names - {node} for data in got if data.placement is Placement.SHARD)
-
-
-def _also_gets_replicated(plan: Plan, node: cst.CSTNode) -> bool:
-    """Whether a function gets ranks' parts there in one call, replicated values in another."""
-    parts = plan.facts.reductions.reduced_through.get(node, set())
-    return any(
-        calls not in parts
-        for calls in plan.facts.reductions.replicated_through.get(node, ())
-        if parts
-    )
-
-
 def _replicate_other_calls(plan: Plan) -> bool:
     """Let functions do for all ranks alike what they did, in their calls that take no batch.
 
@@ -388,6 +369,15 @@ def _replicate_other_calls(plan: Plan) -> bool:
     return bool(found)
 
 
+def _gather_before(plan: Plan) -> bool:
+    """Ask for rows of all ranks before they come to where none can be gathered; whether any do."""
+    held = {node: plan.facts.values.get(node, UNKNOWN) for node in plan.barred}
+    found = {node for node, value in held.items() if definition_sites.named_before(value, node)}
+    found -= plan.choices.apart
+    plan.choices.apart |= found
+    return bool(found)
+
+
 def _gathers_instead(plan: Plan, node: cst.CSTNode) -> bool:
     """Give a loss the rows of all ranks where it may be reduced inside, or not at all.
 
@@ -395,24 +385,12 @@ def _gathers_instead(plan: Plan, node: cst.CSTNode) -> bool:
     """
     if not _is_reduced_twice(plan, node) or not gathering.gather_loss(plan, node):
         return False
-    del plan.reductions[node]
-    plan.choices.reduced.discard(node)
-    plan.barred.add(node)
+    plan.bar(node)
     return True
 
 
 def _is_reduced_twice(plan: Plan, node: cst.CSTNode) -> bool:
     return plan.reductions[node].trained_on and node in plan.facts.reductions.half_reduced
-
-
-def _is_mixed(plan: Plan, node: cst.CSTNode) -> bool:
-    """Whether a line that several calls of a training reach gets what one way does not suit."""
-    suited = _SUITED[plan.reductions[node].how]
-    got = plan.facts.reductions.reduced.get(node, ())
-    through = plan.facts.reductions.reduced_through.get(node, ())
-    unsuited = (data for data in got if not data.opaque and data.placement not in suited)
-    sites = {loader.site for data in unsuited for loader in data.loaders}
-    return len(through) > 1 and bool(sites & plan.choices.trained)
 
 
 def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
@@ -428,7 +406,7 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
     if how == "gather" and _is_gathered_twice(plan, node):
         raise _twice(plan, node)
     for data in plan.facts.reductions.reduced.get(node, ()):
-        if data.opaque or data.placement in _SUITED[how]:
+        if data.opaque or data.placement in SUITED[how]:
             continue
         demand = Demand(plan.site(node), data, uses.ANOTHER_CALL)
         if any(loader.site in plan.choices.trained for loader in data.loaders):

@@ -32,6 +32,8 @@ class Choices:
     """What a conversion has decided so far, for the next run to take into account."""
 
     reduced: set[cst.CSTNode] = field(default_factory=set)
+    # Where rows cannot be gathered, as what all ranks hold may come too: before, they can.
+    apart: set[cst.CSTNode] = field(default_factory=set)
     replicated: set[cst.CSTNode] = field(default_factory=set)  # loaders' places that are not split
     beside: set[cst.CSTNode] = field(default_factory=set)  # that are taken beside other batches
     # Pairs of loaders' places whose batches are trained on together, and may differ in size.

@@ -6,6 +6,7 @@ import libcst as cst
 
 from ddpify.records import replace
 from ddpify.understanding.forms import Layout, NumberKind
+from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     NO_ROWS,
@@ -13,11 +14,13 @@ from ddpify.understanding.values import (
     Atom,
     Const,
     Data,
+    Instance,
     Number,
     Params,
     ReplicatedTensor,
     Tup,
     Value,
+    deep_atoms,
     join,
     value,
 )
@@ -52,9 +55,39 @@ def half_gathered(result: Value) -> list[Data]:
     A branch, an index or a call decides which; what meets them can suit only one of the two.
     """
     held = [a for a in result.atoms if isinstance(a, Data)]
-    if not any(a.form is Layout.GATHERED and a.placement is Placement.REPLICATE for a in held):
+    if not any(_is_of_all_rows(a) for a in held):
         return []
     return [a for a in held if a.placement is Placement.SHARD and a.dim != NO_ROWS]
+
+
+def _is_of_all_rows(data: Data) -> bool:
+    """Whether all ranks hold this: all rows, or what was computed of them."""
+    return data.reduced or (data.form is Layout.GATHERED and data.placement is Placement.REPLICATE)
+
+
+def named_before(result: Value, node: cst.CSTNode) -> list[Data]:
+    """The rows of a rank that got a name before they came to this place."""
+    rows = (a for a in result.data if a.placement is Placement.SHARD and a.dim != NO_ROWS)
+    return [a for a in rows if a.names - {node}]
+
+
+def meets_whole(result: Value) -> bool:
+    """Whether what is to be gathered may be whole already: rows of all ranks, or another tensor."""
+    if any(isinstance(a, Data) and a.form is Layout.GATHERED for a in deep_atoms(result)):
+        return True
+    return any(map(may_be_a_replicated_tensor, result.atoms))
+
+
+def may_be_a_replicated_tensor(atom: Atom) -> bool:
+    """Whether this has dimensions, and is the same on all ranks.
+
+    A layer also stands for the parameters that are read of it.
+    """
+    if isinstance(atom, Number):
+        return atom.ndim != 0
+    if isinstance(atom, Instance):
+        return is_model(atom)
+    return isinstance(atom, Params) or (isinstance(atom, ReplicatedTensor) and not atom.guessed)
 
 
 def added_beside_whole(result: Value) -> list[Data]:
@@ -81,7 +114,7 @@ def _is_whole_number(atom: Atom) -> bool:
     if isinstance(atom, Const):
         return isinstance(atom.value, (int, float, complex)) and atom.value != 0
     if isinstance(atom, Data):
-        return atom.placement is Placement.REPLICATE and not atom.reduced
+        return atom.placement is Placement.REPLICATE
     return isinstance(atom, (Number, Params, ReplicatedTensor))
 
 

@@ -26,7 +26,6 @@ from ddpify.understanding.batching import (
 from ddpify.understanding.budget import Exhausted
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.forms import Layout
 from ddpify.understanding.frames import Frame
 from ddpify.understanding.language import (
     attributes,
@@ -60,7 +59,6 @@ from ddpify.understanding.values import (
     Scope,
     Tup,
     Value,
-    deep_atoms,
     library_value,
     value,
 )
@@ -220,8 +218,12 @@ class Interpreter(RunState):
             if has_no_rows(result) or has_own_rows(result):
                 self.facts.loading.split_replicated.setdefault(node, self.site(node))
             result = own_rows(result, choices.split[node])
-        if len(result.atoms) > 1 and not self.frames_forward():
+        if len(result.atoms) > 1:
             result = self._of_one_placement(node, result)
+        if choices.apart and node in choices.apart:
+            self.demand(
+                node, value(*definition_sites.named_before(result, node)), uses.ONE_PLACEMENT
+            )
         if choices.reduced and node in choices.reduced:
             result = self.reduce(node, result)
         self.latest[node] = result = self.facts.record(node, result)
@@ -255,7 +257,7 @@ class Interpreter(RunState):
             current_batch.reduced(self, node, result.data)
             if self.frames_forward() and not self.collating and not self.no_grad:
                 self.facts.forwards.gathered_in_forward.setdefault(node, self.site(node))
-            if any(isinstance(a, Data) and a.form is Layout.GATHERED for a in deep_atoms(result)):
+            if definition_sites.meets_whole(result):
                 self.facts.reductions.half_gathered.add(node)
             if any(isinstance(a, Data) and a.reduced for a in result.atoms):
                 self.facts.reductions.half_reduced.add(node)
@@ -263,6 +265,7 @@ class Interpreter(RunState):
         else:
             self.facts.reductions.reduced_replicated.setdefault(node, self.site(node))
             known = any(isinstance(a, (Data, Number, ReplicatedTensor)) for a in result.atoms)
+            known |= any(map(definition_sites.may_be_a_replicated_tensor, result.atoms))
             known &= not any(frame.against_default for frame in self.frames)
             if known and self.meets_split_batches():
                 self.facts.reductions.replicated_through.setdefault(node, set()).add(path)

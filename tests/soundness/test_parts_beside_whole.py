@@ -22,7 +22,43 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize("line", LINES)
+BESIDE_REDUCED = [
+    "r = [out, targets.logsumexp(0)][-1].sum()",
+    "r = [v for v in (out, targets.logsumexp(0))][-1].sum()",
+    "r = (out, targets.logsumexp(0))[epoch].sum()",
+    "r = list({'a': out, 'b': targets.logsumexp(0)}.values())[-1].sum()",
+    "for r in (out, targets.logsumexp(0)):\n    pass\nr = r.sum()",
+    "r = sum(v.sum() for v in (out, targets.amax(0)))",
+    "r = 1 / len([v for v in (out, targets.amax(0))][-1])",
+    "r = (targets.amax(0) if epoch else out.sum(0)).sum()",
+]
+BESIDE_TENSORS = [
+    "r = (torch.ones(24, 4) if epoch else out).norm()",
+    "r = model.weight if epoch else out\nr = r.norm()",
+    "r = sum(v.norm() for v in (model.weight, out))",
+    "def f(v):\n    return v.norm()\nr = f(torch.ones(24, 4)) + f(out)",
+    "def f(v):\n    return v.norm()\nr = f(model.weight)\nr = r + f(out)",
+    "def f(v):\n    return v.norm()\nr = sum(f(v) for v in [torch.ones(24, 4), out])",
+    "r = torch.ones(24, 4)\nif epoch:\n    r = out\nr = 1 / len(r)",
+    "r = torch.ones(24, 4)\nif epoch:\n    r = out\nr = 1 / r.shape[0]",
+    "r = torch.ones(24, 4)\nif epoch:\n    r = out\nn, c = r.shape\nr = c / n",
+    "r = torch.ones(24, 4)\nif epoch:\n    r = out\nprint(r.median().item())\nr = 0",
+]
+IN_FORWARDS = [
+    "for r in (h, torch.ones(8)):\n    h = h + 0.1 * r.sum()",
+    "for r in (h, h.logsumexp(0)):\n    h = h + 0.1 * r.sum()",
+    "r = [v for v in (h, h.logsumexp(0))][-1]\nh = h + 0.1 * r.numel()",
+    "h = h + sum(0.1 * r.norm() for r in (self.body.weight, h))",
+]
+
+
+@pytest.mark.parametrize("line", LINES + BESIDE_REDUCED + BESIDE_TENSORS)
 def test_the_part_is_made_whole_before_they_meet(trial: Trial, line: str) -> None:
     verdict = trial.verdict(script("loop", f"{line}\nloss = loss + 0.01 * r"))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+@pytest.mark.parametrize("lines", IN_FORWARDS)
+def test_so_it_is_in_a_forward(trial: Trial, lines: str) -> None:
+    verdict = trial.verdict(script("forward", lines))
     assert verdict.outcome is Outcome.SAME, verdict.detail

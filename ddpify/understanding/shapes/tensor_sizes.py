@@ -40,6 +40,17 @@ def counts(sizes: Value) -> list[Data]:
     return [a for a in held if a.placement is Placement.COUNT]
 
 
+def measured(asked: cst.CSTNode) -> cst.BaseExpression | None:
+    """The tensor of ``len(x)``, ``x.size(0)``, ``x.shape`` or ``x.shape[0]``; None for others."""
+    if isinstance(asked, cst.Subscript):
+        return measured(asked.value)
+    if isinstance(asked, cst.Attribute):
+        return asked.value
+    if isinstance(asked, cst.Call) and isinstance(asked.func, cst.Attribute):
+        return asked.func.value
+    return asked.args[0].value if isinstance(asked, cst.Call) and asked.args else None
+
+
 def is_own_number(data: Data) -> bool:
     """Whether this is the number of a rank's ragged rows, which shapes tensors too."""
     return data.placement is Placement.SUM and data.form is NumberKind.NUMBER

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from ddpify.errors import DdpifyError
 from tests.convert.examples import HEAD, STEP, added
 
 PLAIN = "penalty = F.cross_entropy(brain(a), b)"
@@ -91,8 +90,8 @@ for a, b in feed:
 
 def test_a_parameter_that_is_set_again_has_no_default(tmp_path: Path) -> None:
     function = FOCAL.replace("    gap =", "    reduction = choose()\n    gap =", 1)
-    with pytest.raises(DdpifyError):
-        added(tmp_path, HEAD + function + STEP.replace(PLAIN, "penalty = focal(brain(a), b)"))
+    lines = added(tmp_path, HEAD + function + STEP.replace(PLAIN, "penalty = focal(brain(a), b)"))
+    assert "gap = dd.gather((1 - torch.exp(-gap)) ** gamma * gap)" in lines
 
 
 def test_what_follows_a_branch_that_the_default_leaves(tmp_path: Path) -> None:
