@@ -217,13 +217,13 @@ def is_launched(scripts: Collection[Path], texts: Texts) -> bool:
 
 
 def is_kept_to_one_node(scripts: Collection[Path], texts: Texts) -> bool:
-    """Whether commands start one of these with a launcher, or a script that they are given, and
-    neither they, nor what submits them, nor texts speak of several nodes.
+    """Whether commands start one of these with a launcher, or a script that they are given, or else
+    other scripts of the project, and neither they, nor what submits them, nor texts speak of
+    several nodes.
 
-    Launchers that are not told a number of nodes start one. What starts another script says nothing
-    about these.
+    Launchers that are not told a number of nodes start one.
     """
-    found = [*_launches(scripts, texts)] or _launches_of_any(texts)
+    found = [*_launches(scripts, texts)] or _launches_of_any(texts) or texts.commands
     lines = [command for _, command in found]
     if any("$" in command for command in lines):  # its options may stand in a variable
         lines += [line for text in texts.values() for line in text.splitlines()]
