@@ -18,8 +18,8 @@ from ddpify.lint.diagnostics import Confidence
 from ddpify.lint.proof import ANYWHERE, distributing_branches, distributing_places, is_proved
 from ddpify.lint.scripts.before_group import ends_before_group
 from ddpify.lint.scripts.left_to_launches import is_reached_by_none
-from ddpify.lint.scripts.number_of_ranks import starts_one_rank_a_node
 from ddpify.lint.scripts.options import asks_unknown
+from ddpify.lint.scripts.ranks_of_a_node import starts_one_rank_a_node
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED
 from ddpify.lint.scripts.set_by_rank import object_guards
 from ddpify.lint.scripts.surely_ranks import asks_unseen, surely_asks_rank
@@ -70,7 +70,7 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
         joins_no_group(script.control, node) or ends_before_group(script.control, node)
     ):
         return Confidence.POSSIBLE
-    if rule.name in _ON_A_NODE and starts_one_rank_a_node(script.control):
+    if rule.name in _ON_A_NODE and script.once(starts_one_rank_a_node):
         return Confidence.POSSIBLE
     if rule.name in _ON_ANY_PATH and not (
         runs_in_any_case(script.control, node) and _distributes_in_any_case(script)

@@ -163,6 +163,33 @@ def test_a_process_for_each_of_one_gpu(shown: str, found: bool, lint_text: Lint)
     assert bool(lint_text(text, select=("DDP506",))) is found
 
 
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("--nodes 4", False),
+        ("-n=4 --gpus 1", False),
+        ("--nodes 4 --gpus 2", True),
+        ("--nodes 4\npython train.py --nodes 4 --gpus 2", True),
+        ("--nodes 1", True),
+        ("", True),
+    ],
+)
+def test_commands_that_start_one_process_a_node(
+    given: str, found: bool, lint_text: Lint, tmp_path: Path
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "README.md").write_text(f"python train.py {given}\n")
+    options = (
+        'parser.add_argument("-n", "--nodes", type=int, default=1)\n'
+        'parser.add_argument("-g", "--gpus", type=int, default=1)\n'
+    )
+    spawned = SPAWNED.replace("{shown}", "").replace("if __name__", f"{options}if __name__")
+    spawned = spawned.replace("torch.cuda.device_count()", "parser.parse_args().gpus")
+    imports = SETUPS["distributed"].partition("local_rank = ")[0]
+    assert bool(lint_text(imports + spawned, select=("DDP506",))) is found
+    assert lint_text(imports + spawned, select=("DDP506",), strict=True)
+
+
 @pytest.mark.parametrize("call", ["exit()", "sys.exit(0)", "quit()", "os._exit(0)"])
 def test_what_stands_behind_the_end_of_the_process(call: str, lint_text: Lint) -> None:
     training = """

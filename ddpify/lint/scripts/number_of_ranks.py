@@ -60,24 +60,19 @@ def has_one_rank(control: Control) -> bool:
     groups = control.script.calls(INIT_GROUP, everywhere=True)
     sizes = [argument(one, "world_size", 3) for one in groups]
     return bool(groups) and (
-        all(_is_one(control, size) for size in (*sizes, *_started(control)))
+        all(is_one(control, size) for size in (*sizes, *started(control)))
         or _counts_to_one(control)
         or all(_is_told_a_number(control, one) for one in groups)
     )
 
 
-def starts_one_rank_a_node(control: Control) -> bool:
-    """Whether a script itself starts its ranks, on each node one: ``mp.spawn(main, nprocs=1)``."""
-    started = _started(control)
-    return bool(started) and all(_is_one(control, one) for one in started)
-
-
-def _started(control: Control) -> list[cst.Arg | None]:
+def started(control: Control) -> list[cst.Arg | None]:
     """How many processes the script is told to start."""
     return [argument(one, "nprocs", 2) for one in control.script.calls(*SPAWNS, everywhere=True)]
 
 
-def _is_one(control: Control, given: cst.Arg | None) -> bool:
+def is_one(control: Control, given: cst.Arg | None) -> bool:
+    """Whether a number of processes is one, or that of the one GPU that the script shows itself."""
     if given is None:
         return False
     counts = control.script.labels(given.value) == {DEVICES}
