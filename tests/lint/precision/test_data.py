@@ -122,3 +122,34 @@ for step in range(100):
 """
     )
     assert lint_text(text, select=("DDP106",))
+
+
+CYCLED = """
+from itertools import cycle
+other = DataLoader(dataset, 8, sampler=DistributedSampler(dataset))
+{before}
+for epoch in range(epochs):
+    {within}
+    for step, {names} in {over}:
+        criterion(model(x), y).backward()
+        optimizer.step()
+        {last}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "within", "names", "over", "last", "found"),
+    [
+        ("", "", "((x, y), more)", "enumerate(zip(loader, cycle(other)))", "", False),
+        ("", "it = cycle(other)", "(x, y)", "enumerate(loader)", "more = next(it)", False),
+        ("it = cycle(other)", "", "(x, y)", "enumerate(loader)", "more = next(it)", True),
+        ("pairs = zip(loader, cycle(other))", "", "((x, y), more)", "enumerate(pairs)", "", True),
+        ("", "", "(x, y)", "enumerate(cycle(other))", "", True),
+        ("", "", "((x, y), more)", "enumerate(zip(cycle(other), cycle(loader)))", "", True),
+    ],
+)
+def test_a_cycle_that_each_epoch_makes_anew(
+    before: str, within: str, names: str, over: str, last: str, found: bool, lint_text: Lint
+) -> None:
+    text = CYCLED.format(before=before, within=within or "pass", names=names, over=over, last=last)
+    assert bool(lint_text(SETUPS["distributed"] + text, select=("DDP118",))) is found

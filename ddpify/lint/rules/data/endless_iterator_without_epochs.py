@@ -44,6 +44,16 @@ colours = itertools.cycle(["red", "green"])
 first = next(iter(loader))
 ```
 
+One that is made anew in each epoch begins at the sampler again, and ends with another loader.
+```python
+from itertools import cycle
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for (x, y), (more, _) in zip(DataLoader(dataset, 8), cycle(loader)):
+        criterion(model(x), y).backward()
+        optimizer.step()
+```
+
 ## References
 https://docs.python.org/3/library/itertools.html#itertools.cycle
 """
@@ -52,9 +62,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import libcst as cst
+
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.structure import walk
 
 
 @rule(
@@ -70,5 +83,33 @@ def check(script: Script) -> Iterator[Finding]:
         return  # it trains on the batches that one process would repeat, too
     for call in script.calls("itertools.cycle"):
         loaders = script.loaders_in(call.args[0].value) if call.args else []
-        if loaders and all(script.is_sharded(one) for one in loaders):
+        if not loaders or _is_made_anew(script, call):
+            continue
+        if all(script.is_sharded(one) for one in loaders):
             yield Finding(call, "replays the batches of the first epoch, from memory, forever")
+
+
+def _is_made_anew(script: Script, call: cst.Call) -> bool:
+    """Whether a loop makes it, in which something else says how many batches are taken: what it is
+    zipped with, or another loop over loaders.
+    """
+    loops = script.control.around(call)
+    return bool(loops) and (
+        _is_zipped(script, call)
+        or any(
+            isinstance(one, cst.For) and call not in walk(one.iter) and script.loaders_in(one.iter)
+            for loop in loops
+            for one in walk(loop.body)
+        )
+    )
+
+
+def _is_zipped(script: Script, call: cst.Call) -> bool:
+    """``zip(loader, cycle(other))``, which ends with the loader."""
+    endless = set(script.calls("itertools.cycle"))
+    return any(
+        isinstance(above, cst.Call)
+        and "builtins.zip" in script.names(above.func)
+        and any(script.loaders_in(one.value) for one in above.args if endless.isdisjoint(walk(one)))
+        for above in script.structure_of(call).up(call)
+    )
