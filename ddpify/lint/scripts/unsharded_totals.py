@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.lint.scripts.alone_on_one_rank import is_made_by_one_rank
 from ddpify.lint.scripts.one_process import runs_alone
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.sure_parts import is_surely_own
@@ -78,7 +79,7 @@ def _passes_full_total(script: Script, one: Dependency, seen: set[Location]) -> 
 
 
 def _copies_full_total(script: Script, edge: FlowEdge, seen: set[Location]) -> bool:
-    if runs_alone(script.control, edge.node):
+    if runs_alone(script.control, edge.node) or is_made_by_one_rank(script, edge):
         return True  # where there is one rank, its part is all
     if edge.value is None or edge.adds or edge.passes or script.takes_batches(edge):
         return False

@@ -533,3 +533,42 @@ def test_a_logger_whose_meters_are_shown_one_by_one(
 ) -> None:
     text = LOGGED.replace("{reduced}", reduced).replace("{shown}", shown)
     assert bool(lint_text(SETUPS["distributed"] + text, select=("DDP405",))) is found
+
+
+ALONE = """
+class Texts:
+    def __init__(self):
+        self.tokens = torch.arange(1000)
+    def batch(self, count):
+        picked = torch.randint(900, (count,)).tolist()
+        return torch.stack([self.tokens[at : at + 10] for at in picked]).float()
+
+texts = Texts()
+for step in range(1000):
+    x = texts.batch(32).to(device)
+    outputs = model(x)
+    criterion(outputs, x).backward()
+    optimizer.step()
+    if step % 100 == 0 and rank == 0:
+        total = 0.0
+        for y in {over}:
+            outputs = model({given})
+            total += outputs.mean().item()
+        print(f"validated {{total / 10}}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("over", "given", "found"),
+    [
+        ("range(10)", "texts.batch(32)", False),
+        ("[texts, texts]", "y.batch(32)", False),
+        ("loader", "y[0]", True),
+        ("range(10)", "next(batches)[0]", True),
+    ],
+)
+def test_what_rank_0_alone_draws_is_no_part(
+    over: str, given: str, found: bool, lint_text: Lint
+) -> None:
+    text = SETUPS["distributed"] + "batches = iter(loader)\n" + ALONE.format(over=over, given=given)
+    assert bool(lint_text(text, select=("DDP405",))) is found
