@@ -153,3 +153,26 @@ def test_a_cycle_that_each_epoch_makes_anew(
 ) -> None:
     text = CYCLED.format(before=before, within=within or "pass", names=names, over=over, last=last)
     assert bool(lint_text(SETUPS["distributed"] + text, select=("DDP118",))) is found
+
+
+@pytest.mark.parametrize(
+    ("second", "found"),
+    [
+        ("MNIST('data', train=False, download=True)", 1),
+        ("MNIST('other', train=False, download=True)", 2),
+        ("CIFAR10('data', train=False, download=True)", 2),
+    ],
+)
+def test_parts_that_come_together_are_downloaded_once(
+    second: str, found: int, lint_text: Lint
+) -> None:
+    text = "from torchvision.datasets import CIFAR10, MNIST\n" + SETUPS["distributed"]
+    text += f"held = MNIST('data', download=True)\nmore = {second}\n"
+    assert [one.code for one in lint_text(text, select=("DDP117",))] == ["DDP117"] * found
+
+
+def test_a_download_under_a_condition_brings_nothing_to_others(lint_text: Lint) -> None:
+    text = "from torchvision.datasets import MNIST\n" + SETUPS["distributed"]
+    text += "if epochs > 3:\n    held = MNIST('data', download=True)\n"
+    text += "more = MNIST('data', download=True)\n"
+    assert len(lint_text(text, select=("DDP117",))) == 2

@@ -28,6 +28,8 @@ import torchvision
 data = torchvision.datasets.CIFAR10("data", download=rank == 0)
 ```
 
+Two parts of a data set that come in the same files are reported once.
+
 ## References
 https://docs.pytorch.org/vision/stable/datasets.html
 """
@@ -42,6 +44,7 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.facts import Effect
+from ddpify.understanding.syntax import argument, code_of
 
 # What reads, and what PyTorch writes aside and renames, so that ranks cannot meet half a file.
 _HARMLESS = (
@@ -54,6 +57,10 @@ _HARMLESS = (
     "torch.utils.model_zoo.",
     "nltk.",
 )
+# Of these, the parts for training and for tests are in the same files, or come together.
+_WHOLE = frozenset(
+    f"torchvision.datasets.{name}" for name in "MNIST FashionMNIST KMNIST CIFAR10 CIFAR100".split()
+)
 
 
 @rule(
@@ -65,14 +72,39 @@ _HARMLESS = (
 )
 def check(script: Script) -> Iterator[Finding]:
     """Downloads that no rank does first."""
+    loaded = list[cst.CSTNode]()
     for effect in script.facts.effects.values():
         node = effect.site.node
         if effect.kind != "download" or effect.site.module is not script.module:
             continue
         if effect.name.startswith(_HARMLESS):
             continue
-        if not _excused(script, effect):
-            yield Finding(node, "all ranks download at once, into the same files")
+        if _excused(script, effect) or any(_is_there(script, one, node) for one in loaded):
+            continue
+        loaded.append(node)
+        yield Finding(node, "all ranks download at once, into the same files")
+
+
+def _is_there(script: Script, first: cst.CSTNode, node: cst.CSTNode) -> bool:
+    """Whether an earlier download has brought all files of a data set, both for training and for
+    tests: ``MNIST(root, train=False, download=True)`` after ``MNIST(root, download=True)``.
+    """
+    structure = script.structure_of(node)
+    pair = [one for one in (first, node) if isinstance(one, cst.Call)]
+    return (
+        len(pair) == 2
+        and bool(script.names(pair[0].func) & script.names(pair[1].func) & _WHOLE)
+        and _folder(pair[0]) == _folder(pair[1])
+        and structure.function(first) is structure.function(node)
+        and structure.order[first] < structure.order[node]
+        and not script.control.guards(first)
+    )
+
+
+def _folder(call: cst.Call) -> str:
+    """Where a data set is, as it is written."""
+    given = argument(call, "root", 0)
+    return code_of(given.value) if given is not None else ""
 
 
 def _excused(script: Script, effect: Effect) -> bool:
