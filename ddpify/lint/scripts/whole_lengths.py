@@ -48,10 +48,18 @@ class WholeLengths:
                 continue
             seen.add(one.location)
             for edge in self.script.flow.edges_into({one.location}):
-                if runs_only_after(self.script, edge.node, node):
+                if runs_only_after(self.script, edge.node, node) or self._is_nothing(edge.value):
                     continue
                 if edge.value is None or not self._knows_ranks(edge.value):
                     todo += edge.source
+
+    def _is_nothing(self, node: cst.BaseExpression | None) -> bool:
+        """``begun * len(dataset)``, where ``begun`` is 0."""
+        return (
+            isinstance(node, cst.BinaryOperation)
+            and isinstance(node.operator, cst.Multiply)
+            and any(self.script.value(one).constant() == 0 for one in (node.left, node.right))
+        )
 
     def _by_own_batches(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """``len(dataset) // batch``, where ``batch`` is what a rank has of all: ``total // ranks``.

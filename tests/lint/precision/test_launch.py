@@ -9,6 +9,7 @@ import pytest
 from ddpify.lint.diagnostics import Confidence
 from tests.lint.conftest import Lint
 from tests.lint.precision.snippets import STEP, findings
+from tests.lint.setups import SETUPS
 
 RIGHT = {
     "a variable under its former and its present name": """
@@ -362,3 +363,21 @@ def test_what_ranks_are_given_is_the_same_for_all(
 ) -> None:
     found = {one.code for one in lint_text(NAMED.format(above=above, path=path))}
     assert found & {"DDP501", "DDP507"} == {code}
+
+
+BEGUN = """
+at = {begun} * len(dataset)
+for epoch in range(epochs):
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+        for group in optimizer.param_groups:
+            group["lr"] = 0.1 * 0.9 ** (at / 1000)
+        at += 1
+"""
+
+
+@pytest.mark.parametrize(("begun", "found"), [("0", False), ("int(sys.argv[1])", True)])
+def test_no_length_is_where_a_count_begins_at_0(begun: str, found: bool, lint_text: Lint) -> None:
+    text = "import sys\n" + SETUPS["distributed"] + BEGUN.format(begun=begun)
+    assert bool(lint_text(text, select=("DDP418",))) is found
