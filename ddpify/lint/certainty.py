@@ -18,6 +18,7 @@ from ddpify.lint.diagnostics import Confidence
 from ddpify.lint.proof import ANYWHERE, distributing_branches, distributing_places, is_proved
 from ddpify.lint.scripts.before_group import ends_before_group
 from ddpify.lint.scripts.left_to_launches import is_reached_by_none
+from ddpify.lint.scripts.named_nowhere import is_named_nowhere
 from ddpify.lint.scripts.options import asks_unknown
 from ddpify.lint.scripts.ranks_of_a_node import starts_one_rank_a_node
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED
@@ -65,6 +66,8 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
     if rule.group not in ANYWHERE and is_reached_by_none(
         script, node, script.once(distributing_branches), later=_is_of_later_runs(rule)
     ):
+        return Confidence.POSSIBLE
+    if rule.group not in ANYWHERE and is_named_nowhere(script, node):
         return Confidence.POSSIBLE
     if rule.name in _OF_THE_GROUP and (
         joins_no_group(script.control, node) or ends_before_group(script.control, node)

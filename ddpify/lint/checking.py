@@ -144,8 +144,8 @@ def _check(
     others += [str(f.path.resolve()) for f in script.project.files if f is not script.module]
     declared = script.__dict__.get("requirements")
     others += [str(declared)] if declared is not None else []
-    for name in ("texts", "beside", "settings"):
-        others += map(str, script.__dict__.get(name, ()))
+    for name in ("texts", "beside", "settings", "around"):
+        others += map(str, script.__dict__.get(name) or ())
     covers, elsewhere = (
         in_other_files(script, settings.codes, found, unfinished) if starts else ((), ())
     )

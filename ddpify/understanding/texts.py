@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
@@ -13,6 +14,7 @@ _NAMES = re.compile(
     r"|setup\.(?:py|cfg)|pyproject\.toml|.*\.(?:sh|bash|slurm|sbatch|md|rst|ya?ml))$"
 )
 _LEVELS, _MOST_FILES, _MOST_BYTES = 4, 80, 200_000
+_MOST_NAMES, _MOST_CODE = 20_000, 300
 _FOLDERS = ("scripts", "script", "tools", "docs", "docker", "experiments", "exps", "requirements")
 
 # "PyTorch 1.13", "torch==1.7.1", "pytorch (1.2)", but not "torch >= 1.8" nor "PyTorch 1.8+".
@@ -148,6 +150,24 @@ def scripts_beside(script: Path) -> dict[Path, str]:
     beside = (one for one in entries(script.resolve().parent) if one.suffix == ".py")
     some = (one for one in beside if one.is_file() and one != script.resolve())
     return {path: text_of(path) for path, _ in zip(some, range(_MOST_FILES), strict=False)}
+
+
+def code_around(script: Path) -> dict[Path, str] | None:
+    """The Python files and notebooks of the repository of a script, by their paths; without one,
+    those of its folder. None where there are too many to read.
+    """
+    *_, root = folders_above(script)
+    if not (root / ".git").exists():
+        return scripts_beside(script)
+    found, looked = dict[Path, str](), 0
+    for folder, folders, names in os.walk(root):
+        folders[:] = [one for one in folders if not one.startswith((".", "__pycache__"))]
+        looked += len(names)
+        code = [Path(folder, one) for one in names if one.endswith((".py", ".ipynb"))]
+        if looked > _MOST_NAMES or len(found) + len(code) > _MOST_CODE:
+            return None
+        found |= {path: text_of(path) for path in code if path.is_file()}
+    return found
 
 
 def loads_wrapped_state(text: str) -> bool:

@@ -34,7 +34,7 @@ from ddpify.understanding.settings import settings_around
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import called, initialisers
-from ddpify.understanding.texts import Texts, said_in, scripts_beside, texts_around
+from ddpify.understanding.texts import Texts, code_around, said_in, scripts_beside, texts_around
 from ddpify.understanding.values import UNKNOWN, Instance, Value
 
 ALL_COLLECTIVES = COLLECTIVES | set(WRAPPERS) | runtime_names.COLLECTIVES
@@ -120,6 +120,11 @@ class Understood:
     def beside(self) -> dict[Path, str]:
         """The other scripts in the folder of the one that starts the run, by their paths."""
         return scripts_beside(self.project.entry.path)
+
+    @cached_property
+    def around(self) -> dict[Path, str] | None:
+        """All Python files of the repository, by their paths; None where there are too many."""
+        return code_around(self.project.entry.path)
 
     # ------------------------------------------------------------------ structure
     @cached_property
