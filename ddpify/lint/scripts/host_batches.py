@@ -16,7 +16,7 @@ from ddpify.understanding.values import Class, Const, Function, Instance, Value
 
 _LOADER = "torch.utils.data.DataLoader"
 _LOADERS = frozenset({_LOADER, *BARS})
-_ITERATES = frozenset({"builtins.enumerate", "tqdm.tqdm", "tqdm.auto.tqdm"})
+_ITERATES = frozenset({"builtins.enumerate", "tqdm.tqdm"})
 _READS = frozenset({"size", "shape", "dim", "float", "long", "view", "reshape", "squeeze"})
 
 

@@ -351,7 +351,7 @@ def bar(
 ) -> Value:
     """A progress bar around what it goes through."""
     made = run.instance(node, run.module, name)
-    iterable = args[0] if args else kwargs.get("iterable", REPLICATED)
-    run.put(made, "iterable", REPLICATED if name.endswith("trange") else iterable)
+    iterable = args[0] if args else kwargs.get(BARS[name], REPLICATED)
+    run.put(made, "iterable", iterable if BARS[name] else REPLICATED)
     run.effect("bar", node, name)
     return value(made)

@@ -22,14 +22,12 @@ from ddpify.understanding.libraries import (
     side_effects,
 )
 from ddpify.understanding.libraries.instances import (
-    bar,
     data_loader,
     library_model,
     library_object,
     new_optimizer,
 )
 from ddpify.understanding.libraries.object_kinds import (
-    BARS,
     DATALOADERS,
     canonical,
     is_module_class,
@@ -52,7 +50,7 @@ TENSOR_LIBRARIES = ("torch.", "numpy.", "einops.", "math.", "torchvision.ops.", 
 def star_name(module: str, name: str) -> str | None:
     """The qualified name that a star import of a library binds to a name, where that is known."""
     full = canonical(f"{module}.{name}")
-    known = full in functions.FUNCTIONS or full in BARS or full in DATALOADERS
+    known = full in functions.FUNCTIONS or full in DATALOADERS
     return full if known or module.split(".")[0] in ("torch", "torchvision") else None
 
 
@@ -94,8 +92,6 @@ def _call(
         return python_functions.builtin(run, node, short, args, kwargs)
     if losses.is_function(name):
         return losses.call(run, LossCall(node, short, args, kwargs))
-    if name in BARS:
-        return bar(run, node, name, args, kwargs)
     return _by_family(run, node, name, short, args, kwargs)
 
 

@@ -27,7 +27,13 @@ GRAD_SCALERS = (
     "torch.cuda.amp.grad_scaler.GradScaler",
 )
 OWN_FUNCTIONS = ("torch.autograd.Function", "torch.autograd.function.Function")
-BARS = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.trange", "tqdm.auto.trange")
+# Progress bars, each with the name of its first argument, which it goes through.
+BARS = {
+    "tqdm.tqdm": "iterable",
+    "tqdm.trange": "",
+    "rich.progress.track": "sequence",
+    "alive_progress.alive_it": "it",
+}
 _WITHOUT_WEIGHTS = tuple(
     "torch.nn.MaxPool torch.nn.AvgPool torch.nn.AdaptiveAvgPool torch.nn.AdaptiveMaxPool"
     " torch.nn.LPPool torch.nn.FractionalMaxPool torch.nn.MaxUnpool torch.nn.ReflectionPad"
@@ -46,7 +52,13 @@ _ALIASES = {
     "torch.utils.data.dataloader": "torch.utils.data",
     "torch.nn.parallel.data_parallel.DataParallel": "torch.nn.DataParallel",
     "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
-    "tqdm.autonotebook.tqdm": "tqdm.auto.tqdm",
+    **{
+        f"tqdm.{module}.{name}": f"tqdm.{name}"
+        for module in ("asyncio", "auto", "autonotebook", "gui", "notebook", "rich", "std")
+        for name in ("tqdm", "trange")
+    },
+    "tqdm.tqdm_notebook": "tqdm.tqdm",
+    "tqdm.tnrange": "tqdm.trange",
     "pathlib.PosixPath": "pathlib.Path",
     "collections.OrderedDict": "builtins.dict",
 }

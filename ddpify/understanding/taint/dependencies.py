@@ -402,4 +402,5 @@ def _iterated(node: cst.Call, names: list[str]) -> list[cst.Arg]:
         if any(name.startswith("torch.") and name != "torch.device" for name in names):
             places.append(given_as(node, "device"))
         return [one for one in node.args if one not in places]
-    return [a for a in node.args if a.keyword is None or a.keyword.value == "iterable"][:1]
+    shown = {BARS[name] for name in names}
+    return [a for a in node.args if a.keyword is None or a.keyword.value in shown][:1]
