@@ -44,17 +44,26 @@ def _made_of(function: cst.FunctionDef | cst.Lambda, names: set[str]) -> set[str
     while True:
         found = set(names)
         for node in walk(function.body):
-            if isinstance(node, (cst.Assign, cst.AugAssign)) and _has(node.value, found):
-                targets = (
-                    [one.target for one in node.targets]
-                    if isinstance(node, cst.Assign)
-                    else [node.target]
-                )
+            targets, given = _binding(node)
+            if given is not None and _has(given, found):
                 parts = (part for target in targets for part in names_of(target))
                 found |= {part.value for part in parts if isinstance(part, cst.Name)}
         if found == names:
             return names
         names = found
+
+
+def _binding(
+    node: cst.CSTNode,
+) -> tuple[list[cst.BaseAssignTargetExpression | cst.BaseExpression], cst.CSTNode | None]:
+    """What a statement or an expression gives something to, and what it gives."""
+    if isinstance(node, cst.Assign):
+        return [one.target for one in node.targets], node.value
+    if isinstance(node, (cst.For, cst.CompFor)):
+        return [node.target], node.iter
+    if isinstance(node, (cst.AugAssign, cst.AnnAssign, cst.NamedExpr)):
+        return [node.target], node.value
+    return [], None
 
 
 def _has(node: cst.CSTNode, names: set[str]) -> bool:

@@ -115,7 +115,7 @@ def _item(run: RunState, node: Comprehension) -> Value:
 def _of_a_tuple(run: RunState, node: Comprehension) -> Value | None:
     """``[x.to(device) for x in batch]`` of a tuple: what each of its elements becomes."""
     plain = not node.for_in.ifs and node.for_in.inner_for_in is None
-    items = _items(run.eval(node.for_in.iter)) if plain else None
+    items = _items(run, run.eval(node.for_in.iter)) if plain else None
     if items is None:
         return None
     names = run.frame.scope.names
@@ -141,16 +141,20 @@ def _put_item(run: RunState, node: Comprehension, made: Instance, number: int) -
     run.put(made, "*" if key is ... else f"[{key!r}]", item)
 
 
-def _items(taken: Value) -> Sequence[Value] | None:
+def _items(run: RunState, taken: Value) -> Sequence[Value] | None:
     """The elements of a tuple, or of a list that is written out with rows of the batch in it."""
     if len(taken.atoms) != 1:
         return None
     (atom,) = taken.atoms
     if isinstance(atom, Tup):
         return atom.items
-    if not isinstance(atom, Instance) or not isinstance(atom.site, cst.List):
+    if not isinstance(atom, Instance):
         return None
-    if atom.attribute("*") is not None or not any(local_data(taken)):
+    if run.collating and atom.type == "generator" and "*" not in atom.attributes:
+        return list(atom.attributes.values()) or None  # zip(*samples): of each part, all samples'
+    if not isinstance(atom.site, cst.List) or atom.attribute("*") is not None:
+        return None
+    if not any(local_data(taken)):
         return None
     held = [atom.attribute(f"[{number}]") for number in range(len(atom.site.elements))]
     return [one for one in held if one is not None] if None not in held else None

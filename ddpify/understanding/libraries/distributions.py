@@ -39,9 +39,14 @@ def made(
     if name.rsplit(".", 1)[-1] in _OVER_THE_LAST:
         for shown, one in argument_pairs(node, args, kwargs):
             for data in one.data:
-                if data.placement is Placement.SHARD and data.ndim == data.dim + 1:
+                if data.placement is Placement.SHARD and _chooses_samples(data):
                     run.demand(shown, value(data), uses.A_STATISTIC)
     return library_object(run, node, name, args, kwargs)
+
+
+def _chooses_samples(rows: Data) -> bool:
+    """Whether the last dimension of rows is, or may be, that of the samples."""
+    return rows.ndim == rows.dim + 1 or (rows.one_each and not rows.ndim)
 
 
 def method(distribution: Instance, name: str, args: list[Value]) -> Value | None:
