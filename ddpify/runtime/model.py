@@ -61,8 +61,8 @@ def wrap(
     optimizer is made; "auto" is "ddp" where that fits into the device's memory, with
     ``optimizer_states`` tensors for each parameter (2 is Adam's), and says so on stderr.
 
-    trained: whether an optimizer steps its parameters; a model whose parameters need no gradient is
-    not trained, either. It only gets rank 0's values, and normalises over the global batch.
+    trained: whether an optimizer steps its parameters, of which some may be made later, or need a
+    gradient later. Else it only gets rank 0's values, and normalises over the global batch.
     sync_batchnorm: normalise with the statistics of the global batch.
     move_inputs: move what the model is called with to its device first, as DataParallel does.
     find_unused_parameters, static_graph, bucket_cap_mb, gradient_as_bucket_view:
@@ -92,13 +92,13 @@ def wrap(
         let_move_inputs(model, place)
     if strategy == "auto":
         strategy = _chosen(footprint(model, parts, optimizer_states), place)
-    trained = trained and any(p.requires_grad for p in model.parameters())
-    sharded = strategy == "fsdp" and trained and world_size() > 1
+    known = trained and any(p.requires_grad for p in model.parameters())
+    sharded = strategy == "fsdp" and known and world_size() > 1
     filling = Materialiser(place, init_weights) if is_on_meta(model) else None
     if filling is not None and not sharded:
         for part in (*parts, model):  # the order of sharding, in which values are drawn
             filling.fill(part)
-    if dtype is not None and trained and strategy == "ddp":
+    if dtype is not None and known and strategy == "ddp":
         autocast_forward(model, dtype, place.type)
     if world_size() == 1:
         return model
@@ -111,7 +111,8 @@ def wrap(
     if not trained:
         _broadcast([*model.parameters(), *model.buffers()])
         return model
-    waits = has_lazy_layers(model)  # else DistributedDataParallel sends the parameters
+    # Else DistributedDataParallel sends the parameters.
+    waits = has_lazy_layers(model) or not known
     held = itertools.chain(model.parameters() if waits else (), model.buffers())
     _broadcast(one for one in held if not is_lazy(one))
     reducing = Reducing(

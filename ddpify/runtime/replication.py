@@ -129,7 +129,7 @@ class GradientEngine:
         self.waits = has_lazy_layers(model)
         share_lazy_layers(model)
         self.reducer: ForwardReducer | None = None
-        if not self.waits:
+        if self.trained and not self.waits:
             self.reducer = reducing.reducer(model, alike=alike)
         self.reducer_waits = False
         self.learns_graph = reducing.static_graph  # in its first backward, which is exchanged
@@ -145,7 +145,7 @@ class GradientEngine:
         self.in_backward = False  # a backward that failed did not end
         if self.reducing.send_buffers:
             broadcast_buffers(self.model)
-        with inside_forward(self.trained[0].device):
+        with inside_forward(_device_of_first(self.model)):
             if self.reducer is None:
                 out = self.model.ddpify_forward(*inputs, **kwargs)  # type: ignore[operator]
                 self._hook()  # layers that have got their weights
@@ -220,6 +220,12 @@ class GradientEngine:
             # Its hooks on the parameters go when nothing refers to the reducer within.
             del self.reducer.reducer, self.reducer.logger
             self.reducer = None
+
+
+def _device_of_first(model: nn.Module) -> torch.device:
+    """The device of a model, of which some parameters may not be there yet."""
+    first = next(model.parameters(), None)
+    return first.device if first is not None else torch.device("cpu")
 
 
 class DistributedModule(nn.Module):

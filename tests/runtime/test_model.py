@@ -212,6 +212,38 @@ def test_parameters_that_are_unfrozen_later_train_the_same() -> None:
     assert_same(_unfrozen)
 
 
+def _made_later() -> Any:
+    torch.manual_seed(3)
+    model = dd.wrap(nn.Sequential(nn.Tanh()))
+    model.append(nn.Linear(2, 3))  # type: ignore[operator]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in _batches():
+        optimizer.zero_grad()
+        dd.mean(model(x[:, :2]).pow(2).mean()).backward()
+        optimizer.step()
+    return model.state_dict()
+
+
+def _frozen_whole() -> Any:
+    model = Net().requires_grad_(False)
+    model = dd.wrap(model)  # type: ignore[assignment]
+    for step, x in enumerate(_batches()):
+        if step == 1:
+            model.first.requires_grad_(True)
+            optimizer = torch.optim.SGD(model.first.parameters(), lr=0.1)
+        out = model(x).pow(2).mean()
+        if step:
+            optimizer.zero_grad()
+            dd.mean(out).backward()
+            optimizer.step()
+    return model.state_dict()
+
+
+@pytest.mark.parametrize("train", [_made_later, _frozen_whole])
+def test_a_model_without_anything_to_train_yet(train: Any) -> None:
+    assert_same(train)
+
+
 def _new_layer() -> Any:
     model = dd.wrap(Net())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
