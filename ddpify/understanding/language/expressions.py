@@ -145,6 +145,9 @@ def _comparison(run: RunState, node: cst.Comparison) -> Value:
     if own is not None:
         return own
     identity = any(isinstance(t.operator, (cst.Is, cst.IsNot)) for t in node.comparisons)
+    told = _identical(run, node, values) if identity else None
+    if told is not None:
+        return value(Const(told))
     if identity and not any(d.placement is Placement.COUNT for one in values for d in one.data):
         return REPLICATED
     if isinstance(node.comparisons[-1].operator, (cst.In, cst.NotIn)):
@@ -173,13 +176,26 @@ def _equal(run: RunState, node: cst.Comparison, values: list[Value]) -> bool | N
     if left is ... or right is ... or len(values) != 2:
         return None
     operator = node.comparisons[0].operator
-    passed = isinstance(node.left, cst.Name) and node.left.value in run.frame.scope.passed
-    kind = passed and (left is None or isinstance(left, str))
+    kind = _is_passed(run, node.left) and (left is None or isinstance(left, (str, int)))
     if not kind and not isinstance(node.left, (cst.Call, cst.Attribute)):
         return None
     if isinstance(operator, (cst.Equal, cst.NotEqual)):
         return (left == right) is isinstance(operator, cst.Equal)
     return None
+
+
+def _is_passed(run: RunState, shown: cst.BaseExpression) -> bool:
+    """Whether this is a parameter whose value comes from the call in progress."""
+    return isinstance(shown, cst.Name) and shown.value in run.frame.scope.passed
+
+
+def _identical(run: RunState, node: cst.Comparison, values: list[Value]) -> bool | None:
+    """The truth of ``train is True`` of what the call passes."""
+    left, right = values[0].constant(), values[1].constant()
+    if not isinstance(right, bool) or left is ... or len(values) != 2:
+        return None
+    same = (left is right) is isinstance(node.comparisons[0].operator, cst.Is)
+    return same if _is_passed(run, node.left) else None
 
 
 def _of_none(run: RunState, node: cst.Comparison, number: Value) -> bool | None:

@@ -183,3 +183,42 @@ def test_options_from_a_file_go_before_a_default(
     text = HEAD + made + f"options = Options({given})\n" + STEP.replace(PLAIN, loss)
     either = "penalty = dd.mean(gap.mean()) if options.mean else dd.sum(gap.sum())"
     assert (either in added(tmp_path, text)) is not known
+
+
+TOLD = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.brain = nn.Linear(4, 3)
+
+    def forward(self, x, y, train=True):
+        scores = self.brain(x)
+        if TEST:
+            return F.cross_entropy(scores, y), scores
+        else:
+            return scores
+"""
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "train",
+        "train == True",
+        "train is True",
+        "train == 1",
+        "train != False",
+        "train is not False",
+    ],
+)
+def test_a_forward_gives_what_a_flag_says(tmp_path: Path, test: str) -> None:
+    """``forward(x, y, train=False)`` gives all scores, and no loss."""
+    made = "brain = Net()\nrule = torch.optim.SGD(brain.parameters(), lr=0.1)\n"
+    step = STEP.replace(PLAIN, "penalty, scores = brain(a, b)")
+    text = HEAD + TOLD.replace("TEST", test) + made + step
+    text += (
+        "for a, b in check:\n    print((brain(a, b, train=False).argmax(1) == b).sum().item())\n"
+    )
+    lines = added(tmp_path, text)
+    assert "penalty = dd.mean(penalty)" in lines
+    assert "print(dd.sum((brain(a, b, train=False).argmax(1) == b).sum()).item())" in lines
