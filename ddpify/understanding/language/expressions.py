@@ -26,6 +26,7 @@ from ddpify.understanding.language import (
     comprehensions,
     elements,
     star_args,
+    told_comparisons,
 )
 from ddpify.understanding.libraries import own_methods, python_iterables
 from ddpify.understanding.placement import Placement
@@ -145,7 +146,7 @@ def _comparison(run: RunState, node: cst.Comparison) -> Value:
     if own is not None:
         return own
     identity = any(isinstance(t.operator, (cst.Is, cst.IsNot)) for t in node.comparisons)
-    told = _identical(run, node, values) if identity else None
+    told = told_comparisons.told(run, node, values)
     if told is not None:
         return value(Const(told))
     if identity and not any(d.placement is Placement.COUNT for one in values for d in one.data):
@@ -168,34 +169,16 @@ def _membership(run: RunState, sides: list[cst.BaseExpression], values: list[Val
 
 
 def _equal(run: RunState, node: cst.Comparison, values: list[Value]) -> bool | None:
-    """The truth of ``x.dim() == 3`` and the like, and of ``kind == "a"`` of what the call passes.
-
-    Other names are settings that may change.
-    """
+    """The truth of ``x.dim() == 3`` and the like."""
     left, right = values[0].constant(), values[1].constant()
     if left is ... or right is ... or len(values) != 2:
         return None
     operator = node.comparisons[0].operator
-    kind = _is_passed(run, node.left) and (left is None or isinstance(left, (str, int)))
-    if not kind and not isinstance(node.left, (cst.Call, cst.Attribute)):
+    if not isinstance(node.left, (cst.Call, cst.Attribute)):
         return None
     if isinstance(operator, (cst.Equal, cst.NotEqual)):
         return (left == right) is isinstance(operator, cst.Equal)
     return None
-
-
-def _is_passed(run: RunState, shown: cst.BaseExpression) -> bool:
-    """Whether this is a parameter whose value comes from the call in progress."""
-    return isinstance(shown, cst.Name) and shown.value in run.frame.scope.passed
-
-
-def _identical(run: RunState, node: cst.Comparison, values: list[Value]) -> bool | None:
-    """The truth of ``train is True`` of what the call passes."""
-    left, right = values[0].constant(), values[1].constant()
-    if not isinstance(right, bool) or left is ... or len(values) != 2:
-        return None
-    same = (left is right) is isinstance(node.comparisons[0].operator, cst.Is)
-    return same if _is_passed(run, node.left) else None
 
 
 def _of_none(run: RunState, node: cst.Comparison, number: Value) -> bool | None:

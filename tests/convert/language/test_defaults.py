@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.judging import Outcome
+from benchmarks.soundness.trying import Trial
 from tests.convert.examples import HEAD, STEP, added
 
 PLAIN = "penalty = F.cross_entropy(brain(a), b)"
@@ -191,34 +193,45 @@ class Net(nn.Module):
         super().__init__()
         self.brain = nn.Linear(4, 3)
 
-    def forward(self, x, y, train=True):
+    def forward(self, x, y=None, mode=DEFAULT):
         scores = self.brain(x)
         if TEST:
             return F.cross_entropy(scores, y), scores
         else:
             return scores
 """
+FLAGS = ["mode", "mode == True", "mode is True", "mode == 1", "mode != False", "True == mode"]
+TEXTS = ["mode in ('train', 'fit')", "mode not in ['test']", "'train' == mode", "'rai' in mode"]
+NUMBERS = ["mode > 1", "mode >= 2", "mode < 3 and mode != 0", "not mode == 0"]
 
 
 @pytest.mark.parametrize(
-    "test",
+    ("test", "default", "other"),
     [
-        "train",
-        "train == True",
-        "train is True",
-        "train == 1",
-        "train != False",
-        "train is not False",
+        *((test, "True", "False") for test in FLAGS),
+        *((test, "'train'", "'test'") for test in TEXTS),
+        *((test, "2", "0") for test in NUMBERS),
     ],
 )
-def test_a_forward_gives_what_a_flag_says(tmp_path: Path, test: str) -> None:
-    """``forward(x, y, train=False)`` gives all scores, and no loss."""
-    made = "brain = Net()\nrule = torch.optim.SGD(brain.parameters(), lr=0.1)\n"
-    step = STEP.replace(PLAIN, "penalty, scores = brain(a, b)")
-    text = HEAD + TOLD.replace("TEST", test) + made + step
-    text += (
-        "for a, b in check:\n    print((brain(a, b, train=False).argmax(1) == b).sum().item())\n"
-    )
-    lines = added(tmp_path, text)
+def test_a_forward_gives_what_it_is_told_to(
+    tmp_path: Path, test: str, default: str, other: str
+) -> None:
+    """By its default a loss, too, and else all scores alone."""
+    made = TOLD.replace("TEST", test).replace("DEFAULT", default)
+    made += "brain = Net()\nrule = torch.optim.SGD(brain.parameters(), lr=0.1)\n"
+    text = HEAD + made + STEP.replace(PLAIN, "penalty, scores = brain(a, b)")
+    right = f"(brain(a, mode={other}).argmax(1) == b).sum()"
+    lines = added(tmp_path, f"{text}for a, b in check:\n    print({right}.item())\n")
     assert "penalty = dd.mean(penalty)" in lines
-    assert "print(dd.sum((brain(a, b, train=False).argmax(1) == b).sum()).item())" in lines
+    assert f"print(dd.sum({right}).item())" in lines
+
+
+def test_what_it_is_told_to_trains_the_same(trial: Trial) -> None:
+    made = TOLD.replace("TEST", "mode in ('train', 'fit')").replace("DEFAULT", "'train'")
+    made += "brain = Net()\nrule = torch.optim.SGD(brain.parameters(), lr=0.1)\n"
+    step = STEP.replace(PLAIN, "penalty, scores = brain(a, b)") + "    print(penalty.item())\n"
+    head = "torch.manual_seed(0)\ntorch.set_default_dtype(torch.float64)\n"
+    text = HEAD.replace("features, labels", f"{head}features, labels", 1) + made + step
+    text += "for a, b in check:\n    print(brain(a, mode='test').sum().item())\n"
+    verdict = trial.verdict(text)
+    assert verdict.outcome is Outcome.SAME, verdict.detail
