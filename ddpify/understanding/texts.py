@@ -122,6 +122,14 @@ def said_in(source: str) -> str:
     return "\n".join(said)
 
 
+def said_of(script: Path, source: str) -> str:
+    """The lines with commands for a script among the docstrings and comments of another file."""
+    if script.name not in source:
+        return ""
+    lines = re.sub(r"\\\r?\n", " ", said_in(source)).splitlines()
+    return "\n".join(line for line in lines if script.name in line and _LAUNCHERS.search(line))
+
+
 def _files(folder: Path) -> Iterator[Path]:
     named = [folder / name for name in _FOLDERS if (folder / name).is_dir()]
     within = [one for place in named for one in entries(place) if one.is_dir()]

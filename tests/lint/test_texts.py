@@ -162,3 +162,27 @@ def test_commands_in_a_docstring(lint_text: Lint, tmp_path: Path) -> None:
     assert "DDP203" not in {
         one.code for one in lint_text("# torchrun --nnodes=1 train.py\n" + text)
     }
+
+
+@pytest.mark.parametrize(
+    ("said", "sure"),
+    [
+        ("# torchrun --nproc_per_node 2 train.py", [Confidence.CERTAIN]),
+        ('"""\ntorchrun --nproc_per_node 2 \\\n    train.py\n"""', [Confidence.CERTAIN]),
+        ("# torchrun --nproc_per_node 2 other.py", []),
+        ("# train.py is like this", []),
+    ],
+)
+def test_what_a_script_beside_says_of_one(
+    said: str, sure: list[Confidence], lint_text: Lint, tmp_path: Path
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "other.py").write_text(f"{said}\n")
+    text = (
+        "import argparse\nimport torch\nimport torch.distributed as dist\n"
+        "parser = argparse.ArgumentParser()\n"
+        'parser.add_argument("--local_rank", "--local-rank", type=int)\n'
+        "torch.cuda.set_device(parser.parse_args().local_rank)\n"
+        'dist.init_process_group("nccl")\n'
+    )
+    assert [one.confidence for one in lint_text(text, select=("DDP703",))] == sure

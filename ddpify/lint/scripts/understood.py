@@ -34,7 +34,14 @@ from ddpify.understanding.settings import settings_around
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import called, initialisers
-from ddpify.understanding.texts import Texts, code_around, said_in, scripts_beside, texts_around
+from ddpify.understanding.texts import (
+    Texts,
+    code_around,
+    said_in,
+    said_of,
+    scripts_beside,
+    texts_around,
+)
 from ddpify.understanding.values import UNKNOWN, Instance, Value
 
 ALL_COLLECTIVES = COLLECTIVES | set(WRAPPERS) | runtime_names.COLLECTIVES
@@ -100,10 +107,12 @@ class Understood:
     @cached_property
     def texts(self) -> Texts:
         """The documents, requirements and shell scripts of the project, by their paths, and what
-        the files of the run say beside their code.
+        the files of the run say beside their code, and scripts beside it of the one that starts it.
         """
         found = texts_around(self.module.path)
-        found.said = tuple(said_in(file.source.text) for file in self.project.files)
+        said = [said_in(file.source.text) for file in self.project.files]
+        said += [said_of(self.project.entry.path, text) for text in self.beside.values()]
+        found.said = tuple(said)
         return found
 
     @cached_property
