@@ -1,4 +1,4 @@
-"""Numbers of GPUs that are the same on all ranks: written, or taken out of a list by a number."""
+"""Numbers of GPUs that are the same on all ranks: written, also by a name or out of a list."""
 
 from __future__ import annotations
 
@@ -9,18 +9,35 @@ from ddpify.understanding.taint.sources import ANY_RANK
 
 
 def is_one_number(script: Script, node: cst.BaseExpression) -> bool:
-    """``0``, and ``gpus[0]`` where the list is written in the source, or is an option."""
-    if isinstance(node, cst.Integer):
+    """``0``, a name that is set to it alone, and ``gpus[0]`` where the list is written in the
+    source, or is an option.
+    """
+    if isinstance(node, cst.Integer) or is_set_to_a_number(script, node):
         return True
     if not isinstance(node, cst.Subscript) or len(node.slice) != 1:
         return False
     part = node.slice[0].slice
-    if not isinstance(part, cst.Index) or not isinstance(part.value, cst.Integer):
+    if not isinstance(part, cst.Index):
+        return False
+    if not (isinstance(part.value, cst.Integer) or is_set_to_a_number(script, part.value)):
         return False
     module = script.owners.get(node, script.module)
     if script.flow.sources(node, module) & ANY_RANK:
         return False
     return _is_written(script, node.value) or _is_option(script, node.value)
+
+
+def is_set_to_a_number(script: Script, node: cst.BaseExpression) -> bool:
+    """``local_rank = 0``, and nothing else that it may be."""
+    if not isinstance(node, cst.Name):
+        return False
+    edges = script.flow.edges_into(script.control.locations(node))
+    return len(edges) == 1 and all(
+        isinstance(one.node, cst.Assign)
+        and isinstance(one.value, cst.Integer)
+        and not (one.passes or one.offers)
+        for one in edges
+    )
 
 
 def is_numbered_text(script: Script, node: cst.BaseExpression) -> bool:

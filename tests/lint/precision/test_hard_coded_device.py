@@ -242,3 +242,36 @@ def test_where_a_batch_is_was_chosen_elsewhere(place: str, found: bool, lint_tex
     lines = text.splitlines()
     places = [lines[one.span.line - 1] for one in lint_text(text, select=("DDP201",))]
     assert any("torch.empty" in one for one in places) is found
+
+
+NUMBERED = """
+import os
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+gpus = [0, 1]
+{number}
+dist.init_process_group("nccl")
+device = torch.device(f"cuda:{gpu}")
+model = DDP(nn.Linear(10, 2).to(device), device_ids=[{gpu}])
+model(torch.zeros(4, 10).to(device)).sum().backward()
+"""
+
+
+@pytest.mark.parametrize("gpu", ["at", "gpus[at]"])
+@pytest.mark.parametrize(
+    ("number", "found"),
+    [
+        ("at = 0", True),
+        ("at = int(os.environ['LOCAL_RANK'])", False),
+        ("at = 0\nif 'LOCAL_RANK' in os.environ:\n    at = int(os.environ['LOCAL_RANK'])", False),
+    ],
+)
+def test_a_number_that_a_name_has(gpu: str, number: str, found: bool, lint_text: Lint) -> None:
+    text = NUMBERED.replace("{gpu}", gpu).replace("{number}", number)
+    text = text.replace(f"cuda:{gpu}", f"cuda:{{{gpu}}}")
+    messages = [one.message for one in lint_text(text, select=("DDP201",))]
+    assert bool(messages) is found
+    assert all("the same GPU for every rank" in one for one in messages)

@@ -64,6 +64,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.literal_devices import SET_DEVICE, literal_devices
+from ddpify.lint.scripts.one_number import is_set_to_a_number
 from ddpify.lint.scripts.rank_gpus import gpu_of_the_rank
 from ddpify.lint.scripts.rendezvous import may_be_alone_on_its_node
 from ddpify.lint.scripts.repairs import runtime
@@ -71,6 +72,7 @@ from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.shared_devices import harms_nobody, number, origins
 from ddpify.lint.scripts.spread_models import spread_models
 from ddpify.understanding.libraries.distributed import INIT_GROUP
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.sources import (
     DEVICES,
@@ -135,6 +137,8 @@ def _shared(script: Script) -> Iterator[cst.CSTNode]:
 
 def _is_current(script: Script, node: cst.CSTNode) -> bool:
     """Whether a device is named without its number: the GPU that the process has chosen."""
+    if any(isinstance(one, cst.Name) and is_set_to_a_number(script, one) for one in walk(node)):
+        return False
     return not number(script, node) or not re.search(r"\d", script.code(node, 200))
 
 
