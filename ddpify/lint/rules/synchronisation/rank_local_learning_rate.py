@@ -64,7 +64,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.hand_averages import steps_together
-from ddpify.lint.scripts.rates import is_rate
+from ddpify.lint.scripts.rates import group_rates, is_rate
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.unsharded_totals import is_own
 from ddpify.understanding.structure import walk
@@ -89,13 +89,9 @@ def check(script: Script) -> Iterator[Finding]:
         )
         if plateau and call.args and is_own(script, call.args[0].value):
             yield Finding(call.args[0], text.format(script.code(call.args[0].value, 40)))
-    for optimizer in script.facts.optimizers if steps_together(script) else ():
-        made = optimizer.site
-        given = argument(made, "lr", 1) if isinstance(made, cst.Call) else None
-        if given is None or script.owners.get(made) is not script.module:
-            continue
-        if script.labels(given.value) & ANY_RANK:
-            yield Finding(given.value, text.format(script.code(given.value, 40)))
+    for rate in _made_with(script) if steps_together(script) else ():
+        if script.labels(rate) & ANY_RANK:
+            yield Finding(rate, text.format(script.code(rate, 40)))
     for assign in script.structure.all(cst.Assign, cst.AugAssign):
         target = assign.targets[0].target if isinstance(assign, cst.Assign) else assign.target
         if is_rate(target) and (
@@ -103,6 +99,17 @@ def check(script: Script) -> Iterator[Finding]:
             or (steps_together(script) and script.labels(assign.value) & ANY_RANK)
         ):
             yield Finding(assign.value, text.format(script.code(assign.value, 40)))
+
+
+def _made_with(script: Script) -> Iterator[cst.BaseExpression]:
+    """The rates that this file makes optimizers and their groups of parameters with."""
+    for optimizer in script.facts.optimizers:
+        made = optimizer.site
+        given = argument(made, "lr", 1) if isinstance(made, cst.Call) else None
+        if given is not None and script.owners.get(made) is script.module:
+            yield given.value
+    if script.facts.optimizers:
+        yield from group_rates(script)
 
 
 def _is_own_but_for_group(
