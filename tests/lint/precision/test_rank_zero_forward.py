@@ -102,3 +102,37 @@ for epoch in range(epochs):
     assert not lint_text(before, select=("DDP403",))
     after = text.replace("{first}", "pass").replace("{then}", ask)
     assert lint_text(after, select=("DDP403",))
+
+
+NORMED = (
+    SETUPS["distributed"]
+    + """
+normed = DDP(nn.Sequential(nn.Linear(10, 10), nn.BatchNorm1d(10)).to(device))
+class Tester:
+    def run(self, network):
+        with torch.no_grad():
+            network(torch.zeros(1, 10))
+def validate(network):
+    with torch.no_grad():
+        return network(torch.zeros(1, 10))
+"""
+)
+ELSEWHERE = (
+    "validate(normed)\nif rank == 0:\n    validate({})\n",
+    "validate(normed)\nx = validate({}) if rank == 0 else None\n",
+    "validate(normed)\nrank == 0 and validate({})\n",
+    "Tester().run(normed)\nif rank == 0:\n    Tester().run({})\n",
+)
+
+
+@pytest.mark.parametrize("calls", ELSEWHERE)
+def test_a_validation_that_all_ranks_run_elsewhere(lint_text: Lint, calls: str) -> None:
+    text = NORMED + calls
+    assert lint_text(text.format("normed"), select=("DDP403",))
+    assert not lint_text(text.format("normed.module"), select=("DDP403",))
+    assert not lint_text(text.format("model"), select=("DDP403",))
+
+
+def test_both_branches_of_a_condition_on_the_rank(lint_text: Lint) -> None:
+    text = "if rank == 0:\n    validate(normed)\nelse:\n    validate(normed)\n"
+    assert not lint_text(NORMED + text, select=("DDP403",))

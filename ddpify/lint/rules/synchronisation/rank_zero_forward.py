@@ -197,10 +197,20 @@ def _guarded_at(script: Script, call: cst.Call) -> cst.CSTNode | None:
     callers = [s for s in script.control.callers(function) if _passes_wrapper(script, s.node)]
     if not callers or script.control.covers_all(callers):
         return None
-    if all(script.control.on_some_ranks(s.node) for s in callers):
-        first = callers[0]
-        return first.node if first.module is script.module else call
-    return None
+    alone = [s for s in callers if script.control.on_some_ranks(s.node)]
+    if len(alone) < len(callers):  # what is called elsewhere, too, may hold another model there
+        sure = (s.node for s in alone if s.module is script.module)
+        return next((node for node in sure if _hands_wrapper(script, node)), None)
+    return alone[0].node if alone[0].module is script.module else call
+
+
+def _hands_wrapper(script: Script, node: cst.CSTNode) -> bool:
+    """Whether an argument is surely a wrapper whose forward meets the other ranks."""
+    return isinstance(node, cst.Call) and any(
+        held and all(is_wrapper(one) and _wait(script, [one], node) for one in held)
+        for given in node.args
+        for held in [script.instances(given.value)]
+    )
 
 
 def _passes_wrapper(script: Script, node: cst.CSTNode) -> bool:
