@@ -248,3 +248,34 @@ class Trainer:
 def test_a_trainer_that_another_file_starts(combined: str, found: bool, lint_text: Lint) -> None:
     text = SETUPS["distributed"] + TRAINED.replace("{combined}", combined)
     assert bool(lint_text(text, select=("DDP402",))) is found
+
+
+WHILE = """
+done, best, epoch = False, 0.0, 0
+while {test}:
+    epoch += 1
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+    {set}
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "kept"),
+    [
+        ("not done", "done = epoch > 3"),
+        ("epoch < 9 and best < 0.9", "best = max(best, epoch / 10)"),
+        ("best < 0.9", "best += 0.1"),
+    ],
+)
+def test_a_loop_that_goes_on_by_what_rank_0_keeps(lint_text: Lint, test: str, kept: str) -> None:
+    text = SETUPS["distributed"] + WHILE
+    alone = text.format(test=test, set=f"if rank == 0: {kept}")
+    assert "DDP402" in {one.code for one in lint_text(alone)}
+    assert "DDP402" not in {one.code for one in lint_text(text.format(test=test, set=kept))}
+    told = f"if rank == 0: {kept}\n    told = [done, best]\n    dist.broadcast_object_list(told, 0)"
+    agreed = text.format(test=test, set=f"{told}\n    done, best = told")
+    assert "DDP402" not in {one.code for one in lint_text(agreed)}

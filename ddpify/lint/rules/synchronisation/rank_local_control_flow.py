@@ -161,7 +161,7 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.collective_calls import collective_of
 from ddpify.lint.scripts.hand_averages import steps_together
-from ddpify.lint.scripts.own_decisions import is_local
+from ddpify.lint.scripts.own_decisions import decides_apart, is_local
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.surely_ranks import surely_asks_rank
 from ddpify.lint.scripts.unseen_code import UnseenCode
@@ -218,12 +218,19 @@ def _meetings(script: Script, reported: set[cst.CSTNode]) -> Iterator[Finding]:
                 continue
             if guard.left_early and not _returns_before(script, guard, call):
                 continue
-            if is_local(script, guard.test) and not _is_in_both(script, guard, name):
+            if _decides(script, guard) and not _is_in_both(script, guard, name):
                 reported.add(guard.test)
                 asked = script.code(guard.test, 40)
                 what = f"ranks that reach {name}() wait in it for the others forever"
                 what = _DRIFT if name == _STEP else what
                 yield Finding(guard.test, f"each rank decides by its own {asked}: {what}")
+
+
+def _decides(script: Script, guard: Guard) -> bool:
+    """Whether a rank decides alone; on the rank 0 that set what a loop asks, the others go on."""
+    if isinstance(guard.statement, cst.While):
+        return decides_apart(script, guard.test)
+    return is_local(script, guard.test)
 
 
 def _returns_before(script: Script, guard: Guard, call: cst.Call) -> bool:
