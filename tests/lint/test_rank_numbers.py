@@ -52,3 +52,26 @@ def test_a_data_set_that_is_told(
 ) -> None:
     text = SETUPS["distributed"] + SCRIPT.format(before=before, told=told, used=used)
     assert ("DDP101" in [one.code for one in lint_text(text)]) is found
+
+
+HELPED = """
+class Worker:
+    @staticmethod
+    def work(tasks):
+        while True:
+            tasks.get()
+    def __init__(self):
+        self.tasks = mp.Queue()
+        self.process = mp.Process(target=Worker.work, args=(self.tasks,))
+        self.process.start()
+"""
+
+
+@pytest.mark.parametrize("started", ["worker = Worker()", "mp.Process(target=Worker.work).start()"])
+def test_a_helper_process_of_a_rank_is_no_rank(lint_text: Lint, started: str) -> None:
+    text = f"{SETUPS['distributed']}{HELPED}{started}\n"
+    part = "part = DistributedSampler(dataset, rank={})\ntorch.cuda.set_device({})\n"
+    wrong = lint_text(text + part.format("local_rank", "rank"))
+    assert {"DDP104", "DDP203"} <= {one.code for one in wrong}
+    right = lint_text(text + part.format("rank", "local_rank"))
+    assert not {"DDP104", "DDP203"} & {one.code for one in right}

@@ -51,6 +51,11 @@ class Started(Ways):
         """Whether what the script starts joins a process group."""
         return any(map(self._joins_group, self.spawned))
 
+    @property
+    def starts_ranks(self) -> bool:
+        """Whether the script starts its ranks, and not just helpers of ranks that join elsewhere."""
+        return bool(self.spawned) and (self._spawns_ranks or not self.script.uses(INIT_GROUP))
+
     def _joins_group(self, function: cst.CSTNode) -> bool:
         return any(
             isinstance(one, cst.Call) and INIT_GROUP in self.script.names(one.func)

@@ -75,7 +75,7 @@ def check(script: Script) -> Iterator[Finding]:
             if (
                 one is None
                 or one_node
-                or (script.control.spawned and not script.flow.numbers_nodes_apart)
+                or (script.control.starts_ranks and not script.flow.numbers_nodes_apart)
                 or not any(map(splits, script.instances(call)))
             ):
                 continue

@@ -87,7 +87,7 @@ from ddpify.understanding.taint.sources import GROUP_RANK, LOCAL_RANK, RANK, SPA
 )
 def check(script: Script) -> Iterator[Finding]:
     """Devices numbered by the global rank."""
-    if script.control.spawned and not script.flow.numbers_nodes_apart:
+    if script.control.starts_ranks and not script.flow.numbers_nodes_apart:
         return
     if not script.strict and script.once(meets_on_one_node):
         return
