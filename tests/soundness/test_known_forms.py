@@ -356,6 +356,7 @@ FORMS = [
     *(("forward", lines) for lines in SEVERAL_OF_ALL),
     *(("collate", lines) for lines in (*IN_COLLATE, *LEFT_OUT, *PUT_BACK)),
     ("collate", "inputs = inputs.cumsum(0) + F.softmax(inputs, 0)"),
+    ("collate", "r = list(inputs)[-1]"),
     ("by hand", "r = torch.cat([out, targets[:1]])"),
     ("by hand", "r = out - targets[:1]"),
     ("by hand", "r = torch.cat([out, targets.flip(0)])"),
@@ -421,7 +422,6 @@ REFUSED = [
     ("loop", "f = out.max\nloss = loss + f()"),  # or the part of what aminmax() gives
     ("collate", "inputs = samples[0][0]"),
     ("collate", "first, *_ = inputs.unbind(0)\ninputs = first"),
-    ("collate", "r = list(inputs)[-1]"),
     ("collate", "for row in inputs:\n    r = row\ninputs = r"),
     ("loop", "z = out.clone()\nz.squeeze_()\nprint(z.sum().item(), z.shape)"),
     (

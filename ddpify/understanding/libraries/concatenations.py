@@ -31,6 +31,7 @@ from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
     Atom,
+    Const,
     Data,
     Instance,
     Number,
@@ -192,9 +193,10 @@ def _of_a_queue(joining: _Joining) -> Value | None:
 def _samples_under_replicated(joining: _Joining) -> Value | None:
     """Samples under what all ranks hold: those of all ranks."""
     run, node, rows = joining.run, joining.node, joining.inner[0]
-    beside = joining.short in ("stack", "hstack")
-    if beside or not _under_replicated(run, node, rows, joining.dim):
+    if _adds_columns(joining) or not _under_replicated(run, node, rows, joining.dim):
         return None
+    if run.collating:
+        return collating.mixed(run, node, rows, known=False, rows=True)
     for piece, held in joining.shown():
         run.demand(piece, value(*held.data), uses.A_STATISTIC)
     gathered = rows.placed(Placement.REPLICATE)
@@ -327,8 +329,8 @@ def _of_positions(number: Data) -> Data:
 def _under_replicated(run: RunState, node: cst.BaseExpression, rows: Data, dim: object) -> bool:
     """Whether samples are put under what all ranks hold: together they are no batch."""
     plain = rows.placement is Placement.SHARD and rows.form is Layout.TENSOR and not rows.opaque
-    inside = run.module.editable and not run.collating
-    if not (plain and inside and dim == rows.dim):
+    inside = run.module.editable or run.collating
+    if not (plain and inside and dim == rows.dim != NO_ROWS):
         return False
     shown = queues.pieces(run, node)
     return any(
@@ -337,13 +339,24 @@ def _under_replicated(run: RunState, node: cst.BaseExpression, rows: Data, dim: 
     )
 
 
+def _adds_columns(joining: _Joining) -> bool:
+    """Whether pieces stand beside each other: ``hstack`` puts single numbers under each other."""
+    if joining.short != "hstack":
+        return joining.short == "stack"
+    ndim = joining.inner[0].ndim
+    return ndim > 1 or (not ndim and joining.run.choices.by_hand)
+
+
 def _is_cut(run: RunState, piece: cst.BaseExpression, held: Value) -> bool:
     """Whether this is a fixed number of rows of a batch that is made by hand, as ``x[:1]`` is."""
     return bool(held.of(ReplicatedTensor)) and bounds.is_fixed(run, piece)
 
 
 def _is_replicated(piece: Atom) -> bool:
-    """Whether this is a tensor that all ranks hold, without a row for each sample."""
+    """Whether this is what all ranks hold, without a row for each sample: a tensor or a list."""
+    if isinstance(piece, Instance) and piece.type == "list":
+        held = [one for item in piece.attributes.values() for one in item.atoms]
+        return bool(held) and all(isinstance(one, (Const, Number)) for one in held)
     return isinstance(piece, Number) or (isinstance(piece, Data) and piece.reduced)
 
 
