@@ -15,6 +15,18 @@ JOINED = [
     "labels = torch.from_numpy(np.concatenate([labels.numpy(), [9]]))",
     "labels = torch.from_numpy(np.append(labels.numpy(), 9))",
 ]
+# Lists with items of no sample beside those of each.
+LISTED = [
+    "torch.tensor([*labels.tolist(), 9])",
+    "torch.tensor([int(s[2]) for s in samples] + [9])",
+    "torch.from_numpy(np.array([9, *(int(s[2]) for s in samples)]))",
+    "torch.cumsum(torch.tensor([0] + [int(s[2]) for s in samples]), 0)",
+]
+GROWN = [
+    "listed = [int(s[2]) for s in samples]\nlisted.append(9)",
+    "listed = [int(s[2]) for s in samples]\nlisted.insert(0, 9)",
+    "listed = [9]\nlisted.extend(int(s[2]) for s in samples)",
+]
 ENTERING = [
     "inputs = torch.cat((inputs, torch.ones(1, 4)))\ntargets = torch.cat((targets, targets[:1]))",
     "inputs = torch.vstack((torch.ones(2, 4), inputs))\n"
@@ -24,6 +36,10 @@ BESIDE = [
     "inputs = torch.cat((inputs, torch.ones(1, 4)))[1:]",
     "inputs = torch.cat((inputs[:, :3], torch.ones(len(samples), 1)), 1)",
     "inputs = torch.stack([torch.cat((s[0][1:], torch.ones(1))) for s in samples])",
+    "inputs = torch.tensor([[*s[0].tolist()[1:], 1.0] for s in samples])",
+    "labels = torch.tensor([int(s[2]) if s[2] > 1 else -1 for s in samples])",
+    "lengths = [0]\nfor s in samples:\n    lengths.append(len(s[0]))\n"
+    "labels = torch.tensor(lengths[:-1]).cumsum(0)",
 ]
 
 
@@ -32,6 +48,12 @@ def test_rows_that_a_loop_reads_alone(trial: Trial, line: str) -> None:
     text = script("collate", line).replace("        loss = F", f"        {READ}\n        loss = F")
     assert_same(trial, text)
     assert_same(trial, script("loop", f"{line}\n{READ}"))
+
+
+@pytest.mark.parametrize("listed", [*(f"listed = {one}.tolist()" for one in LISTED), *GROWN])
+def test_lists_that_become_tensors(trial: Trial, listed: str) -> None:
+    text = script("collate", f"{listed}\nlabels = torch.tensor(listed)")
+    assert_same(trial, text.replace("        loss = F", f"        {READ}\n        loss = F"))
 
 
 @pytest.mark.parametrize("lines", ENTERING)

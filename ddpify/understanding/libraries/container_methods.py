@@ -15,6 +15,7 @@ from ddpify.understanding.batching import (
     carried_values,
     collating_order,
     left_out_samples,
+    more_samples,
     per_sample_lists,
     ragged_samples,
     sample_tables,
@@ -87,6 +88,8 @@ def _note_change(call: _Call) -> None:
         )
         if held.each and not filled and not run.collating:
             _take_all(run, node, held)
+        if name in ("append", "appendleft", "insert"):
+            more_samples.added(run, held)
         held.each = filled
     if name == "append" and per_sample_lists.is_filled_from_all(run, node, held):
         run.of_all_ranks.add(held)

@@ -26,6 +26,7 @@ from ddpify.understanding.batching import (
     batch_rows,
     collating,
     handmade_batches,
+    more_samples,
     per_sample_lists,
     single_rows,
 )
@@ -208,6 +209,9 @@ def _of_a_list(call: _Call) -> Value | None:
     if call.short not in _FROM_LISTS:
         return None
     for held, inner in ((v, list(local_data(v))) for _, v in call.operands):
+        if inner and more_samples.are_in(call.run, held):
+            rows = collating.one_row(inner[0])
+            return collating.mixed(call.run, call.node, rows, known=False, rows=True)
         if inner and inner[0].dim == NO_ROWS and inner[0] in held.atoms:
             return value(collating.sample(inner[0]))
         if inner and (inner[0].dim == NO_ROWS or inner[0].form is Layout.SAMPLES):

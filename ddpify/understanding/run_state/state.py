@@ -76,6 +76,8 @@ class State(Code):
         # Lists with one item for each of the gathered rows, and those that may have others.
         self.of_all_ranks: set[Instance] = set()
         self.of_some_samples: set[Instance] = set()
+        # Lists of a collate function with items that are of no sample, beside those of each.
+        self.longer: set[Instance] = set()
         # Lists of a collate function: whether each has an item of every sample, or is of one.
         self.of_each_sample: dict[Instance, bool] = {}
         # Iterators over batches, with the loaders of these.
