@@ -103,7 +103,9 @@ def _planned(
     *,
     split_alike: bool = False,
 ) -> Plan:
-    choices = Choices(trained=set(known[1].trained)) if known else Choices(split_alike=split_alike)
+    # Where nothing asks for a group, that there is none changes nothing: it takes no round to see.
+    fresh = Choices(split_alike=split_alike, alone=True)
+    choices = Choices(trained=set(known[1].trained)) if known else fresh
     plan = Plan(project, options, known[0] if known else _interpreted(project, choices), choices)
     states: set[object] = set()
     for number in range(_ROUNDS):

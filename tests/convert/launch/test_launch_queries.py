@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ddpify.planning.conversion_options import Options
 from ddpify.planning.refusals import Refusal
+from ddpify.planning.solver import make_plan
+from ddpify.source import read_source
+from ddpify.understanding.project import Project
 from tests.convert.examples import HEAD, STEP, added, convert_text
 
 LAUNCH = {
@@ -70,3 +74,14 @@ def test_a_file_that_stays_may_not_ask_for_the_group(tmp_path: Path) -> None:
     text = HEAD.replace("\n", "\nfrom helpers import alone\n", 1) + STEP + "    print(alone())\n"
     with pytest.raises(Refusal, match=r"helpers.py:5: .*never where there is only one"):
         convert_text(tmp_path, text)
+
+
+def test_a_question_about_the_group_asks_for_no_round_of_its_own(tmp_path: Path) -> None:
+    steps = []
+    for question in ("dist.is_initialized()", "dist.is_available()"):
+        script = tmp_path / "train.py"
+        script.write_text(f"import torch.distributed as dist\n{HEAD}alone = {question}\n{STEP}")
+        project = Project(read_source(script))
+        make_plan(project, Options())
+        steps.append(project.budget.used)
+    assert steps[0] == steps[1]
