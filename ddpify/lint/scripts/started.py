@@ -53,7 +53,7 @@ class Started(Ways):
 
     @property
     def starts_ranks(self) -> bool:
-        """Whether the script starts its ranks, not only helpers of ranks that join elsewhere."""
+        """Whether what the script starts are ranks, not helpers of ranks that join elsewhere."""
         return bool(self.spawned) and (self._spawns_ranks or not self.script.uses(INIT_GROUP))
 
     def _joins_group(self, function: cst.CSTNode) -> bool:
