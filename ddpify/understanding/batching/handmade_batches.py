@@ -17,7 +17,7 @@ import libcst as cst
 
 from ddpify.records import replace
 from ddpify.understanding.arguments import argument_pairs
-from ddpify.understanding.batching import batch_sizes, item_dimensions
+from ddpify.understanding.batching import batch_sizes, item_dimensions, single_numbers
 from ddpify.understanding.facts import Entry
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
@@ -288,7 +288,7 @@ def _split_like(
         a for a in replicated_tensors(held) if a.mixed == mixed and (mixed or a.dim == shard.dim)
     ]
     for atom in alike:
-        places = [b for b in atom.definition_sites if surely or _is_data(run, atom, b)]
+        places = [b for b in atom.definition_sites if _may_have_rows(run, atom, b, surely)]
         for place in places:
             run.facts.by_hand.wanted.setdefault((place, atom.dim_at_definition), set()).update(
                 shard.loaders
@@ -311,6 +311,11 @@ def _in_a_line(run: RunState, shown: cst.BaseExpression) -> cst.BaseExpression |
         return _in_a_line(run, rows)
     sizes = [run.seen(one.value).constant() for one in shown.args]
     return rows if name in ("view", "reshape") and sizes == [1, -1] else None
+
+
+def _may_have_rows(run: RunState, atom: ReplicatedTensor, place: cst.CSTNode, surely: bool) -> bool:
+    """Whether what was made at a place may be split where it meets a batch."""
+    return not single_numbers.is_one(place) and (surely or _is_data(run, atom, place))
 
 
 def _is_data(run: RunState, atom: ReplicatedTensor, place: cst.CSTNode) -> bool:
