@@ -120,12 +120,12 @@ def _is_whole_number(atom: Atom) -> bool:
 
 def given_as(result: Value, node: cst.BaseExpression) -> Value:
     """What a function gets has a name in there: without one here, it is reduced as its argument."""
-    unnamed = (
-        isinstance(a, Data) and a.placement in _NAMED and not (a.definition_sites or a.opaque)
-        for a in result.atoms
-    )
-    atoms = zip(result.atoms, unnamed, strict=True)
-    return value(*(defined_at(a, node) if fresh else a for a, fresh in atoms))
+    unnamed = [
+        a for a in result.data if a.placement in _NAMED and not (a.definition_sites or a.opaque)
+    ]
+    if not unnamed:
+        return result
+    return value(*(defined_at(a, node) if a in unnamed else a for a in result.atoms))
 
 
 def multiplied(result: Value, old: Value) -> Value:

@@ -149,7 +149,7 @@ class Interpreter(RunState):
     def _call_unknown(self, function: Function) -> None:
         """A function that nobody calls here: its body still counts, with unknown arguments."""
         receiver = None
-        self.frames.append(Frame(function.module, function.scope))
+        self.enter(Frame(function.module, function.scope))
         try:
             if function.owner is not None:
                 receiver = self.instance(function.owner.node, function.module, function.owner)
@@ -160,7 +160,7 @@ class Interpreter(RunState):
             inside = inside and self.choices.by_hand
             calls.call_function(self, function, [], {}, receiver, None, forward=inside)
         finally:
-            self.frames.pop()
+            self.leave()
 
     def module_scope(self, module: ModuleFile) -> Scope:
         """The names that a module defines, after running it."""

@@ -34,9 +34,10 @@ def _are_in(held: Value) -> bool:
     todo, seen = [held], set[int]()
     while todo:
         for atom in todo.pop().atoms:
-            if isinstance(atom, Data) and atom.placement.local:
-                return True
-            if isinstance(atom, Tup):
+            if isinstance(atom, Data):
+                if atom.placement.local:
+                    return True
+            elif isinstance(atom, Tup):
                 todo += atom.items
             elif isinstance(atom, Instance) and atom.kind in _HOLDING and id(atom) not in seen:
                 seen.add(id(atom))

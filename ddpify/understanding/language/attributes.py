@@ -77,7 +77,7 @@ def _having(owner: Value, name: str) -> Sequence[Atom]:
     Nor has None, where it may be something else. A tensor that may be a batch may be none as well,
     but is asked once.
     """
-    atoms = [a for a in owner.atoms if a != Const(None)] or owner.atoms
+    atoms = [a for a in owner.atoms if type(a) is not Const or a.value is not None] or owner.atoms
     classes = [a.type for a in atoms if isinstance(a, Instance) and isinstance(a.type, Class)]
     if name in _OF_TENSORS_TOO or all(one.find(name) is None for one in classes):
         batch = any(isinstance(atom, ReplicatedTensor) for atom in atoms)

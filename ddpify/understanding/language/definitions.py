@@ -51,11 +51,11 @@ def class_(run: RunState, node: cst.ClassDef) -> None:
     keywords = {arg.keyword.value: run.eval(arg.value) for arg in node.keywords if arg.keyword}
     made = Class(node, run.module, scope, bases, keywords.pop("metaclass", UNKNOWN))
     inside = run.frame.in_forward
-    run.frames.append(Frame(run.module, scope, run.frame.call, in_forward=inside))
+    run.enter(Frame(run.module, scope, run.frame.call, in_forward=inside))
     try:
         run.block(node.body)
     finally:
-        run.frames.pop()
+        run.leave()
     made = _class_once(run, made)
     _tell_metaclass(run, made)
     _tell_base(run, made, keywords)

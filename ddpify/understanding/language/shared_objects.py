@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import libcst as cst
 
+from ddpify.understanding.structure import Structure
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import Class, Function
 
@@ -15,12 +18,16 @@ def share_attributes(made: Class) -> bool:
 
     One that sets ``self.__dict__`` gives them those of another object.
     """
-    structure = made.module.structure
-    if made.node not in structure.order:
+    if made.node not in made.module.structure.order:
         return False  # a class that a function has made, as namedtuple() does
-    targets = (one.target for one in structure.inside(made.node, cst.AssignTarget))
-    own = any(isinstance(one, cst.Attribute) and one.attr.value == "__dict__" for one in targets)
+    own = _sets_all_attributes(made.module.structure, made.node)
     return own or any(map(share_attributes, made.project_bases()))
+
+
+@lru_cache(maxsize=1024)
+def _sets_all_attributes(structure: Structure, node: cst.ClassDef) -> bool:
+    targets = (one.target for one in structure.inside(node, cst.AssignTarget))
+    return any(isinstance(one, cst.Attribute) and one.attr.value == "__dict__" for one in targets)
 
 
 def keeps_results(function: Function) -> bool:

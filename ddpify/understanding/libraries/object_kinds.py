@@ -9,7 +9,7 @@ import libcst as cst
 from ddpify.understanding.libraries import distributed, losses
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import dotted
-from ddpify.understanding.values import Class, Instance
+from ddpify.understanding.values import Class, Instance, QualifiedName
 
 NO_GRAD = ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad")
 DATALOADERS = frozenset(
@@ -74,8 +74,23 @@ def is_model(instance: Instance) -> bool:
     if instance.role is not None:
         return instance.role == "model"
     if isinstance(instance.type, Class):
-        return any(is_module_class(base) for base in instance.type.library_bases())
+        return _derives_from_module(instance.type)
     return is_module_class(instance.type)
+
+
+def _derives_from_module(made: Class) -> bool:
+    """Whether a library class that a class derives from is one of modules.
+
+    It is asked of most objects: to go through ``library_bases()`` takes twice as long.
+    """
+    for base in made.bases:
+        for atom in base.atoms:
+            if type(atom) is QualifiedName:
+                if is_module_class(atom.name):
+                    return True
+            elif type(atom) is Class and _derives_from_module(atom):
+                return True
+    return False
 
 
 @cache

@@ -56,8 +56,10 @@ def called(
         for made in one.of(Instance, Class)
         for function in _found(made, f"__{name}__").of(Function)
     ]
+    if not bound:
+        return None
     args = [definition_sites.given_as(held, shown) for shown, held in given]
-    return run.call(node, value(*bound), args, {}) if bound else None
+    return run.call(node, value(*bound), args, {})
 
 
 def unwrapped(run: RunState, node: cst.BaseExpression, one: Instance, owner: Owner) -> Value:

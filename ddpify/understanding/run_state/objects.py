@@ -102,8 +102,9 @@ class Objects(State):
     def _forget_set(self, target: Instance, name: str) -> None:
         """Let its methods that are in progress read an attribute of an object anew."""
         for frame in self.frames:
-            names = frame.scope.names if frame.receiver is target else ()
-            for key in [one for one in names if "." in one]:
+            if frame.receiver is not target:
+                continue
+            for key in [one for one in frame.scope.names if "." in one]:
                 if name.endswith("*") or key.endswith(f".{name}"):
                     del frame.scope.names[key]
 

@@ -61,6 +61,7 @@ class State(Code):
         self.brief = brief  # so that what can be told soon is told, of large projects too
         self.ways = Ways(BRIEF if brief else EXACT)
         self.frames: list[Frame] = []
+        self.frame: Frame  # the last of these, which nearly all that is done asks for
         self.no_grad = 0
         self.modes = Modes()
         self.criteria: set[tuple[Instance, bool]] = set()  # modules, and whether they are some
@@ -143,24 +144,30 @@ class State(Code):
         return self.collating or bool(self.frames and self.frames[-1].in_forward)
 
     @property
-    def frame(self) -> Frame:
-        """The call in progress."""
-        return self.frames[-1]
-
-    @property
     def module(self) -> ModuleFile:
         """The file whose code runs."""
         return self.frame.module
+
+    def enter(self, frame: Frame) -> None:
+        """Let this be the call in progress."""
+        self.frames.append(frame)
+        self.frame = frame
+
+    def leave(self) -> None:
+        """Let the call in progress be the one that it came from."""
+        self.frames.pop()
+        if self.frames:
+            self.frame = self.frames[-1]
 
     @contextmanager
     def running_in(self, frame: Frame) -> Iterator[None]:
         """Inside, this call is in progress; the steps that its own code takes are noted."""
         started = self.budget.used
-        self.frames.append(frame)
+        self.enter(frame)
         try:
             yield
         finally:
-            self.frames.pop()
+            self.leave()
             steps = self.budget.used - started
             self.budget.note(frame.runs, steps - frame.inner_steps)
             if self.frames:
