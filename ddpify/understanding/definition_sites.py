@@ -9,12 +9,14 @@ from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
+    CONTAINERS,
     NO_ROWS,
     UNKNOWN,
     Atom,
     Const,
     Data,
     Instance,
+    Method,
     Number,
     Params,
     ReplicatedTensor,
@@ -115,6 +117,10 @@ def _is_whole_number(atom: Atom) -> bool:
         return isinstance(atom.value, (int, float, complex)) and atom.value != 0
     if isinstance(atom, Data):
         return atom.placement is Placement.REPLICATE
+    if isinstance(atom, Instance):  # of a library: what a call of it gives may be a number
+        return isinstance(atom.type, str) and atom.type not in CONTAINERS and not is_model(atom)
+    if isinstance(atom, Method):  # of a member of an enumeration, its value
+        return all(isinstance(one, Const) for one in atom.receiver.atoms)
     return isinstance(atom, (Number, Params, ReplicatedTensor))
 
 

@@ -13,7 +13,7 @@ from ddpify.understanding.batching import joint_loaders
 from ddpify.understanding.language import branch_tests, patterns
 from ddpify.understanding.libraries import own_methods
 from ddpify.understanding.syntax import is_main_guard
-from ddpify.understanding.values import UNKNOWN, Instance, Value, join, value
+from ddpify.understanding.values import UNKNOWN, Instance, Value, either, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -122,7 +122,7 @@ def join_ends(run: RunState, ends: list[dict[str, Value]]) -> bool:
     names = run.frame.scope.names
     names.clear()
     for name in dict.fromkeys(chain.from_iterable(ends)):
-        names[name] = join(*[end[name] for end in ends if name in end])
+        names[name] = either(*[end[name] for end in ends if name in end])
     for name in [one for one in names if "." in one and not all(one in end for end in ends)]:
         del names[name]  # an attribute that is not set on one of the ways
     return True

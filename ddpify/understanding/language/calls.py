@@ -60,6 +60,7 @@ from ddpify.understanding.values import (
     Tup,
     Value,
     deep_atoms,
+    either,
     join,
     value,
 )
@@ -457,7 +458,7 @@ def _returned(run: RunState, function: Function, returned: list[Value]) -> Value
             for atom in one.of(Tup):
                 run.put(made, "*", join(*atom.items))
         return value(made)
-    return definition_sites.forget_definition_sites(join(*returned))
+    return definition_sites.forget_definition_sites(either(*returned))
 
 
 def _switches_grad_off(function: Function) -> bool:

@@ -43,6 +43,7 @@ from ddpify.understanding.values import (
     Instance,
     Tup,
     Value,
+    either,
     join,
     value,
 )
@@ -212,7 +213,7 @@ def _conditional(run: RunState, node: cst.IfExp) -> Value:
     if expected is None and apart:
         body = definition_sites.rows_named(body, node.body)
         other = definition_sites.rows_named(other, node.orelse)
-    return join(body, other) if expected is None else body if expected else other
+    return either(body, other) if expected is None else body if expected else other
 
 
 def _tuple(run: RunState, node: cst.Tuple) -> Value:

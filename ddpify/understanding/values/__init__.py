@@ -27,6 +27,7 @@ from ddpify.understanding.values.objects import (
     Number,
     Params,
     Super,
+    either,
     may_be_integer,
 )
 from ddpify.understanding.values.scopes import Class, Function, Namespace, Scope
@@ -58,6 +59,7 @@ __all__ = [
     "Tup",
     "Value",
     "deep_atoms",
+    "either",
     "join",
     "library_value",
     "may_be_integer",

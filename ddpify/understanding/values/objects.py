@@ -152,7 +152,7 @@ class Instance(Container):
     def held_so_far(self) -> Value:
         """The same, joined again only where it has come to hold more. It notes no reading."""
         if self._elements is None or self._elements[0] != self.growth:
-            self._elements = self.growth, join(*self._attributes.values())
+            self._elements = self.growth, either(*self._attributes.values())
         return self._elements[1]
 
     def contents(self) -> Sequence[Value]:
@@ -236,6 +236,17 @@ class Number(Atom):
 
 
 REPLICATED = Value((Number(),))
+
+
+def either(*values: Value) -> Value:
+    """What may be any of these; what is not understood may be what all ranks hold.
+
+    Beside a rank's part of a sum, say, that must not be lost: it would be added up as well.
+    """
+    joined = join(*values)
+    if all(one.atoms for one in values) or not any(d.placement.local for d in joined.data):
+        return joined
+    return join(joined, REPLICATED)
 
 
 @record
