@@ -44,6 +44,16 @@ BESIDE_TENSORS = [
     "r = torch.ones(24, 4)\nif epoch:\n    r = out\nn, c = r.shape\nr = c / n",
     "r = torch.ones(24, 4)\nif epoch:\n    r = out\nprint(r.median().item())\nr = 0",
 ]
+BESIDE_WHAT_IS_NOT_UNDERSTOOD = [
+    "r = (eval('0.5') if epoch else out.sum()) * 2",
+    "r = eval('0.5')\nif epoch:\n    r = out.sum()\nr = r * 2",
+    "r = eval('torch.ones(24, 4)')\nif epoch:\n    r = out\nr = r.norm()",
+    "def f(c):\n    return eval('0.5') if c else out.sum()\nr = f(epoch) * 2",
+    "def f(c):\n    if c:\n        return eval('0.5')\n    return out.sum()\nr = f(epoch) * 2",
+    "r = [eval('0.5'), out.sum()][epoch] * 2",
+    "r = sum({0: eval('0.5'), 1: out.sum()}.values())",
+    "import json\nr = [json.loads('0.5'), out.sum()][epoch] * 2",
+]
 IN_FORWARDS = [
     "for r in (h, torch.ones(8)):\n    h = h + 0.1 * r.sum()",
     "for r in (h, h.logsumexp(0)):\n    h = h + 0.1 * r.sum()",
@@ -52,7 +62,9 @@ IN_FORWARDS = [
 ]
 
 
-@pytest.mark.parametrize("line", LINES + BESIDE_REDUCED + BESIDE_TENSORS)
+@pytest.mark.parametrize(
+    "line", LINES + BESIDE_REDUCED + BESIDE_TENSORS + BESIDE_WHAT_IS_NOT_UNDERSTOOD
+)
 def test_the_part_is_made_whole_before_they_meet(trial: Trial, line: str) -> None:
     verdict = trial.verdict(script("loop", f"{line}\nloss = loss + 0.01 * r"))
     assert verdict.outcome is Outcome.SAME, verdict.detail
