@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.libraries.object_kinds import canonical
 from ddpify.understanding.libraries.runtime_names import qualified
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.syntax import dotted
@@ -96,4 +97,4 @@ def member(run: RunState, local: ModuleFile | None, base: str, name: str, level:
     submodule = run.project.resolve(joined, run.module, level)
     if submodule is not None:
         return _imported(run, submodule, joined)
-    return UNKNOWN if local is not None or level else library_value(qualified(joined))
+    return UNKNOWN if local is not None or level else library_value(canonical(qualified(joined)))
