@@ -5,10 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.planning.plan import Plan
-from ddpify.understanding import definition_sites
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes.tensor_sizes import measured
-from ddpify.understanding.values import UNKNOWN, Data
+from ddpify.understanding.values import Data
 
 SUITED = {
     "mean": {Placement.MEAN, Placement.WEIGHTED},
@@ -48,6 +47,8 @@ def met_at(plan: Plan, node: cst.CSTNode) -> set[cst.CSTNode]:
 
     The rows can be gathered before they come there. A number of rows is that of a tensor.
     """
+    if also_gets_replicated(plan, node):
+        return set()
     how, got = plan.reductions[node].how, plan.facts.reductions.reduced.get(node, ())
     if how == "gather":
         rows = [data for data in got if data.placement is Placement.SHARD]
@@ -56,7 +57,7 @@ def met_at(plan: Plan, node: cst.CSTNode) -> set[cst.CSTNode]:
     if how not in ("count", "sum") or any(data.placement is not Placement.COUNT for data in got):
         return set()
     found = {measured(site) for data in got for site in data.definition_sites or data.names}
-    return {tensor for tensor in found if tensor is not None and _may_be_either(plan, tensor)}
+    return {tensor for tensor in found if tensor in plan.facts.reductions.beside_whole}
 
 
 def _also_gets_whole(plan: Plan, node: cst.CSTNode) -> bool:
@@ -64,13 +65,6 @@ def _also_gets_whole(plan: Plan, node: cst.CSTNode) -> bool:
     made = plan.facts.reductions
     parts, whole = made.reduced_through.get(node, set()), made.replicated_through.get(node, set())
     return node in made.half_gathered or not parts.isdisjoint(whole)
-
-
-def _may_be_either(plan: Plan, tensor: cst.CSTNode) -> bool:
-    """Whether a tensor may be rows of a rank that have a name, or one that all ranks hold."""
-    held = plan.facts.values.get(tensor, UNKNOWN)
-    rows = definition_sites.named_before(held, tensor)
-    return bool(rows) and any(map(definition_sites.may_be_a_replicated_tensor, held.atoms))
 
 
 def also_gets_replicated(plan: Plan, node: cst.CSTNode) -> bool:

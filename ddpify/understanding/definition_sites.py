@@ -73,6 +73,12 @@ def named_before(result: Value, node: cst.CSTNode) -> list[Data]:
     return [a for a in rows if a.names - {node}]
 
 
+def may_be_rows_or_whole(result: Value, node: cst.CSTNode) -> bool:
+    """Whether a tensor may be rows of a rank that have a name, or one that all ranks hold."""
+    whole = any(map(may_be_a_replicated_tensor, result.atoms))
+    return whole and bool(named_before(result, node))
+
+
 def meets_whole(result: Value) -> bool:
     """Whether what is to be gathered may be whole already: rows of all ranks, or another tensor."""
     if any(isinstance(a, Data) and a.form is Layout.GATHERED for a in deep_atoms(result)):

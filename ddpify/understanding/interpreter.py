@@ -238,6 +238,8 @@ class Interpreter(RunState):
         if rows and node in self.facts.forwards.sharded_calls:
             result = definition_sites.rows_named(result, node)
             rows = definition_sites.half_gathered(result)
+        if definition_sites.may_be_rows_or_whole(result, node):
+            self.facts.reductions.beside_whole.add(node)
         sums = definition_sites.added_beside_whole(result)
         self.demand(node, value(*rows, *sums), uses.ONE_PLACEMENT)
         return result

@@ -21,6 +21,8 @@ class Reductions:
     replicated_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
     # Reductions that get rows of all ranks on one way through the script, a rank's on another.
     half_gathered: set[cst.CSTNode] = field(default_factory=set)
+    # Tensors that are rows of a rank, or in another case what all ranks hold.
+    beside_whole: set[cst.CSTNode] = field(default_factory=set)
     half_reduced: set[cst.CSTNode] = field(default_factory=set)
     used_on_rows: set[cst.CSTNode] = field(default_factory=set)  # reductions, in a training step
     # Those that gave something else than they got, or were asked for, in any pass or trial.
