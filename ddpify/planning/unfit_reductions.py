@@ -56,6 +56,8 @@ def met_at(plan: Plan, node: cst.CSTNode) -> set[cst.CSTNode]:
         return {node} if known and _also_gets_whole(plan, node) else set()
     if how not in ("count", "sum") or any(data.placement is not Placement.COUNT for data in got):
         return set()
+    if not any(one.site in plan.choices.trained for data in got for one in data.loaders):
+        return set()  # each rank would run the whole of an evaluation's loader
     found = {measured(site) for data in got for site in data.definition_sites or data.names}
     return {tensor for tensor in found if tensor in plan.facts.reductions.beside_whole}
 
