@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.planning.edits import Edits, wrapped
+from ddpify.understanding.shapes.tensor_sizes import measured
 from ddpify.understanding.syntax import code_of
 
 
@@ -12,17 +13,8 @@ def count_rows(node: cst.BaseExpression, alias: str, edits: Edits, extra: str = 
     """``len(x)``, ``x.size(0)`` or ``x.shape[0]`` becomes the size of the global batch."""
 
     def change(updated: cst.CSTNode) -> cst.CSTNode:
-        rows: cst.BaseExpression
-        if not _of_first_dimension(updated):
-            return wrapped(updated, f"{alias}.global_batch_size", extra)
-        if isinstance(updated, cst.Subscript):
-            rows = _owner(updated.value)
-        elif isinstance(updated, cst.Call) and isinstance(updated.func, cst.Attribute):
-            rows = updated.func.value
-        else:
-            assert isinstance(updated, cst.Call)
-            rows = updated.args[0].value
-        return wrapped(rows, f"{alias}.global_batch_size", extra)
+        rows = measured(updated) if _of_first_dimension(updated) else None
+        return wrapped(rows or updated, f"{alias}.global_batch_size", extra)
 
     edits.change(node, change)
 
@@ -36,14 +28,6 @@ def _of_first_dimension(asked: cst.CSTNode) -> bool:
     assert isinstance(asked, cst.Call)
     method = isinstance(asked.func, cst.Attribute) and asked.args
     return not method or code_of(asked.args[0].value) == "0"
-
-
-def _owner(shape: cst.BaseExpression) -> cst.BaseExpression:
-    """The tensor of ``tensor.shape`` or ``tensor.size()``."""
-    if isinstance(shape, cst.Call):
-        shape = shape.func
-    assert isinstance(shape, cst.Attribute)
-    return shape.value
 
 
 def global_count(size: cst.BaseExpression, alias: str, edits: Edits, extra: str = "") -> None:

@@ -266,8 +266,11 @@ class Interpreter(RunState):
             self._take_part(result)
         else:
             self.facts.reductions.reduced_replicated.setdefault(node, self.site(node))
-            known = any(isinstance(a, (Data, Number, ReplicatedTensor)) for a in result.atoms)
-            known |= any(map(definition_sites.may_be_a_replicated_tensor, result.atoms))
+            known = any(
+                isinstance(a, (Data, Number, ReplicatedTensor))
+                or definition_sites.may_be_a_replicated_tensor(a)
+                for a in result.atoms
+            )
             known &= not any(frame.against_default for frame in self.frames)
             if known and self.meets_split_batches():
                 self.facts.reductions.replicated_through.setdefault(node, set()).add(path)

@@ -13,6 +13,7 @@ from ddpify.understanding.arithmetic.operation import Operation
 from ddpify.understanding.arithmetic.tensor_dimensions import (
     ORDERING,
     OVER_A_DIMENSION,
+    QUANTILES,
     along,
     coupled,
     goes_over_all,
@@ -36,8 +37,6 @@ from ddpify.understanding.values import (
     Value,
     value,
 )
-
-_QUANTILES = frozenset("quantile nanquantile percentile nanpercentile".split())
 
 
 def along_dimension(one: Operation) -> Value | None:
@@ -74,7 +73,7 @@ def _at_several(one: Operation) -> Value | None:
 
     All ranks compute it of the rows of all; None for other operations.
     """
-    if one.name not in _QUANTILES:
+    if one.name not in QUANTILES:
         return None
     told = one.rest[0] if one.rest else one.kwargs.get("q", UNKNOWN)
     if not any(map(_may_be_several, told.atoms)):

@@ -14,12 +14,13 @@ from ddpify.understanding.values import Data, Tup, Value, join, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
-OVER_A_DIMENSION = frozenset(
+QUANTILES = frozenset("quantile nanquantile percentile nanpercentile".split())
+OVER_A_DIMENSION = QUANTILES | frozenset(
     "max min amax amin argmax argmin median std var norm prod all any logsumexp softmax"
     " log_softmax cumsum cumprod topk sort argsort mode kthvalue unbind chunk split tensor_split"
     " array_split count_nonzero logcumsumexp cummax cummin msort diff"
     " nanmean nansum mean sum average softmin normalize cosine_similarity argpartition nanmedian"
-    " quantile nanquantile percentile nanpercentile std_mean var_mean aminmax vector_norm"
+    " std_mean var_mean aminmax vector_norm"
     " fft ifft rfft irfft hfft ihfft pairwise_distance".split()
 )
 ROW_WISE_WITHOUT_DIMENSION = frozenset("softmax log_softmax softmin normalize".split())
@@ -36,9 +37,13 @@ KEEPING_DIMENSIONS = _FOURIER | frozenset(
     " argpartition split chunk tensor_split array_split normalize diff".split()
 )
 _OF_ALL_SAMPLES = frozenset("median nanmedian std var quantile nanquantile".split())
-_SIZE_FIRST = _FOURIER | frozenset(  # or another number
-    "cosine_similarity vector_norm normalize topk split chunk tensor_split array_split norm diff"
-    " kthvalue quantile nanquantile percentile nanpercentile".split()
+_SIZE_FIRST = (
+    _FOURIER
+    | QUANTILES
+    | frozenset(  # or another number
+        "cosine_similarity vector_norm normalize topk split chunk tensor_split array_split norm"
+        " diff kthvalue".split()
+    )
 )
 PAIRS = frozenset(  # values and indices, or two values
     "max min median nanmedian mode topk sort kthvalue std_mean var_mean aminmax cummax"
