@@ -20,6 +20,10 @@ LINES = [
     # and of as many as the batch has rows
     "r = torch.zeros(5, 4)\nr = F.mse_loss(out, r)",
     "r = torch.tensor([[0.5] * 4] * 5)\nr = F.mse_loss(out, r)",
+    "r = torch.as_tensor(abs(np.ones((5, 4))), dtype=out.dtype)\nr = F.mse_loss(out, r)",
+    "r = torch.as_tensor(sum(np.ones((3, 5, 4))), dtype=out.dtype)\nr = F.mse_loss(out, r)",
+    "r = torch.as_tensor(max(np.ones((3, 5, 4)), key=np.sum), dtype=out.dtype)\n"
+    "r = F.mse_loss(out, r)",
 ]
 
 

@@ -8,7 +8,9 @@ from ddpify.understanding.syntax import argument, dotted
 
 _BY_SIZE = frozenset("zeros ones full empty rand randn randint normal uniform".split())
 _BY_VALUE = frozenset("tensor as_tensor array asarray".split())
-_NUMBERS = frozenset("float int len round max min sum abs".split())
+_NUMBERS = frozenset("float int len".split())
+_OF_ONE = frozenset("round abs".split())  # of an array, they give another
+_OF_SEVERAL = frozenset("max min sum".split())  # of rows, they give one
 _OF_NUMBERS = ("math", "statistics")
 
 
@@ -40,5 +42,20 @@ def _is_number(given: cst.BaseExpression) -> bool:
     if not isinstance(given, cst.Call):
         return False
     called = dotted(given.func) or ""
-    method = given.func.attr.value if isinstance(given.func, cst.Attribute) else ""
-    return called in _NUMBERS or called.split(".")[0] in _OF_NUMBERS or method == "item"
+    first = given.args[0].value if given.args else None
+    if called in _OF_ONE and first is not None:
+        return _is_number(first)
+    if called in _OF_SEVERAL and first is not None:
+        return all(_is_number(one.value) for one in given.args) or _has_numbers(first)
+    return called in _NUMBERS or called.split(".")[0] in _OF_NUMBERS or _method(given) == "item"
+
+
+def _has_numbers(several: cst.BaseExpression) -> bool:
+    """Whether what is gone through are numbers of Python's: those of a tensor, say."""
+    if isinstance(several, (cst.GeneratorExp, cst.ListComp)):
+        return _is_number(several.elt)
+    return isinstance(several, cst.Call) and _method(several) == "tolist"
+
+
+def _method(call: cst.Call) -> str:
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
