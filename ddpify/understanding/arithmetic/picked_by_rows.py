@@ -8,13 +8,12 @@ import libcst as cst
 
 from ddpify.records import replace
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import (
-    tensor_pairs,
-)
+from ddpify.understanding.arithmetic import picked_dimension, tensor_pairs
 from ddpify.understanding.batching import (
     current_batch,
     handmade_batches,
     per_sample_lists,
+    row_numbers,
 )
 from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import Layout
@@ -36,9 +35,20 @@ if TYPE_CHECKING:
 def replicated_item(run: RunState, node: cst.Subscript) -> Value:
     """An item of something replicated: sharded where the index is, as in ``weights[labels]``."""
     count_places(run, node)
-    by_rows = _by_gathered(run, node) or rows_by_index(run, node)
+    by_rows = _by_gathered(run, node) or rows_by_index(run, node) or at_position(run, node)
     made = by_rows or handmade_batches.sliced(run, node) or _by_elements(run, node)
     return made or REPLICATED
+
+
+def at_position(run: RunState, node: cst.Subscript) -> Value | None:
+    """``table[i]`` at the position of one of this rank's rows goes by it; None for other indices.
+
+    It is read as a number is that is computed of the position.
+    """
+    if run.collating:
+        return None
+    found = [one for index in indices_of(node) for one in run.seen(index).positions]
+    return row_numbers.shifted(value(*found)) if found else None
 
 
 def _by_elements(run: RunState, node: cst.Subscript) -> Value | None:
@@ -83,7 +93,8 @@ def rows_of_weights(run: RunState, node: cst.Subscript) -> Value | None:
         for index in indices_of(node)
         for atom in handmade_batches.replicated_tensors(run.seen(index))
     ]
-    by_rows = _by_gathered(run, node) or rows_by_index(run, node)
+    count_places(run, node)
+    by_rows = _by_gathered(run, node) or rows_by_index(run, node) or at_position(run, node)
     return by_rows or (value(*held) if held else None)
 
 
@@ -105,7 +116,8 @@ def rows_by_index(run: RunState, node: cst.Subscript) -> Value | None:
     if all_found(run, indices_of(node)) or _counted_up(run, node):
         return REPLICATED
     rows = shards[0].placed(Placement.SHARD)
-    return value(replace(rows, form=Layout.MASKED) if shards[0].ragged else rows)
+    rows = replace(rows, form=Layout.MASKED) if shards[0].ragged else rows
+    return picked_dimension.among(run, node, rows)
 
 
 def _counted_up(run: RunState, node: cst.Subscript) -> bool:

@@ -86,7 +86,7 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
             pair = _pair(run, node, operator, (left[0], one), (right[0], other), known=known)
             plain = [side for side, d in ((left, one), (right, other)) if d is None]
             ndim = _dimensions(run, operator, one, other, plain)
-            pair = with_ndim(pair, ndim)
+            pair = with_ndim(_beside_more_dimensions(pair, one or other, len(plain), ndim), ndim)
             if operator == "@":
                 width = widths.of_expression(right[0], run.module)
                 pair = columns.marked(pair, columns.of_product(one, other, width))
@@ -127,12 +127,9 @@ def _dimensions(
 ) -> int:
     """How many dimensions an operation leaves; ``plain`` are the operands that are no data."""
     shown = [item_dimensions.of_expression(node, run.module) for node, _ in plain]
+    held = [ndim or dimensions.of_value(one) for ndim, (_, one) in zip(shown, plain, strict=True)]
     if operator == "@":
-        return dimensions.of_product(left, right, shown)
-    held = [
-        dimensions.of_value(one) if known is None else known
-        for known, (_, one) in zip((ndim or None for ndim in shown), plain, strict=True)
-    ]
+        return dimensions.of_product(left, right, [ndim or 0 for ndim in held])
     return dimensions.of_pair(left, right, held)
 
 
@@ -209,6 +206,32 @@ def count_held(run: RunState, shown: cst.BaseExpression, held: Sequence[Data]) -
     """Ask for numbers in a list, such as ``1 / len(x)``, that go by the number of all rows."""
     numbers = (d for d in held if d.placement in _NUMBERS_OF_ROWS and not d.is_position)
     run.demand(shown, value(*numbers), uses.A_COUNT if run.frames_forward() else uses.ARITHMETIC)
+
+
+def broadcast(made: Value, operands: Sequence[Operand]) -> Value:
+    """What a function makes of rows and of tensors, perhaps of more dimensions, all ranks hold."""
+    rows = [data for _, one in operands for data in one.data]
+    plain = [dimensions.of_value(one) or 0 for _, one in operands if not one.data]
+    alike = len({(one.dim, one.ndim) for one in rows}) == 1
+    return (
+        _beside_more_dimensions(made, rows[0], len(plain), max(plain, default=0)) if alike else made
+    )
+
+
+def _beside_more_dimensions(made: Value, rows: Data | None, plain: int, ndim: int) -> Value:
+    """What rows make with a tensor of more dimensions, which come in front of theirs."""
+    more = ndim - rows.ndim if rows is not None and rows.ndim and plain else 0
+    if more <= 0:
+        return made
+    assert rows is not None
+    return value(
+        *(
+            replace(one, dim=one.dim + more)
+            if isinstance(one, Data) and one.placement.local and one.dim == rows.dim
+            else one
+            for one in made.atoms
+        )
+    )
 
 
 def with_ndim(result: Value, ndim: int) -> Value:

@@ -20,6 +20,7 @@ from ddpify.understanding.arithmetic import (
     indexed_rows,
     pair_placements,
     picked_by_rows,
+    picked_dimension,
     replicated_rows,
     several_operands,
     single_samples,
@@ -36,7 +37,7 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
     kept_form,
 )
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
-from ddpify.understanding.batching import batch_rows, handmade_batches
+from ddpify.understanding.batching import batch_rows, handmade_batches, row_numbers
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.operators.in_place import is_in_place
 from ddpify.understanding.operators.rules import Rule
@@ -89,9 +90,14 @@ def function(
     rest: Sequence[Value] = (),
 ) -> Value:
     """A tensor function or method by its last name; ``rest`` are the arguments after the tensor."""
+    counted = row_numbers.computed_of(operands)
+    if counted is not None and name not in _OF_THE_KIND:
+        return counted
     made = replicated_rows.each_of_several(
         name, _function(run, node, name, operands, kwargs, rest), kwargs
     )
+    if broadcasts(name) and name not in tensor_pairs.BINARY:
+        made = tensor_pairs.broadcast(made, operands)
     is_mask = booleans.of_function(name, (held for _, held in operands), rest, kwargs)
     return booleans.marked(made, is_mask)
 
@@ -418,10 +424,13 @@ def _selected_by(
     if picked_by_rows.all_found(run, [n for n, _ in operands]) or _by_places(run, operands):
         return REPLICATED
     along = (kwargs.get("dim") or (rest[0] if rest else UNKNOWN)).constant()
-    dim = along if isinstance(along, int) and along > 0 else 0
     found = indices(rest, kwargs)
+    if not isinstance(along, int) or along < 0:
+        for shown, held in operands:
+            picked_dimension.of_all(run, shown, [one for one in held.data if one in found])
+        return value(Data(Placement.REPLICATE, form=Layout.GATHERED, opaque=True))
     return value(
-        *(replace(d, dim=dim, definition_sites=frozenset(), form=kept_form(d)) for d in found)
+        *(replace(d, dim=along, definition_sites=frozenset(), form=kept_form(d)) for d in found)
     )
 
 

@@ -6,6 +6,8 @@ be the number of another row, which another rank may have.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ddpify.records import replace
 from ddpify.understanding.forms import NumberKind
 from ddpify.understanding.values import Atom, Data, Value, value
@@ -14,6 +16,13 @@ from ddpify.understanding.values import Atom, Data, Value, value
 def shifted(made: Value) -> Value:
     """What an operation makes of such numbers, or takes them in another order."""
     return value(*map(_shifted, made.atoms)) if made.positions else made
+
+
+def computed_of(operands: Iterable[tuple[object, Value]]) -> Value | None:
+    """What a function makes of such numbers, and of nothing else of a batch; None of others."""
+    held = [data for _, one in operands for data in one.data]
+    numbers = value(*(data for data in held if data.is_position))
+    return shifted(numbers) if held and len(numbers.positions) == len({*held}) else None
 
 
 def are_shifted(index: Value) -> bool:

@@ -112,6 +112,8 @@ def attribute_of(run: RunState, node: cst.BaseExpression, atom: Atom, name: str)
         return REPLICATED
     if isinstance(atom, (Params, Number)) and name == "data":
         return value(atom)
+    if isinstance(atom, Params) and name in transpositions.ATTRIBUTES:
+        return value(replace(atom, ndim=2 if name in ("T", "H") else atom.ndim))
     if isinstance(atom, (Number, Tup, Const, Params, Device)):
         return value(Method(value(atom), name))
     return UNKNOWN
@@ -341,7 +343,10 @@ def attribute_set(run: RunState, node: cst.Attribute, owner: Instance, new: Valu
     own = isinstance(node.value, cst.Name) and node.value.value == first
     if object_kinds.is_model(owner) and own and _makes_a_parameter(run, node):
         run.facts.parameters.add((owner, node.attr.value))
-    layers = any(isinstance(a, Instance) and object_kinds.is_model(a) for a in new.atoms)
+    layers = any(
+        isinstance(a, Params) or (isinstance(a, Instance) and object_kinds.is_model(a))
+        for a in new.atoms
+    )
     frozen = node.attr.value == "requires_grad"
     if object_kinds.is_model(owner) and not own and (layers or frozen):
         run.facts.event(owner, "change", run.site(node))

@@ -80,6 +80,9 @@ def subscript(run: RunState, node: cst.Subscript) -> Value:
 
 def _looked_up(run: RunState, node: cst.Subscript, found: Value) -> Value:
     """What ``names[row]`` finds in a collection of plain things: another for another row."""
+    by_place = picked_by_rows.at_position(run, node)
+    if by_place is not None and found and all(map(_is_plain, found.atoms)):
+        return by_place
     if run.frames_forward():
         return found
     held = [data for index in indices_of(node) for data in run.seen(index).data]
@@ -174,7 +177,7 @@ def _item_of(run: RunState, node: cst.Subscript, atom: Atom, key: str) -> Value:
     if isinstance(atom, (Number, Const)):
         return picked_by_rows.replicated_item(run, node)
     if isinstance(atom, Params):
-        return picked_by_rows.rows_of_weights(run, node) or value(atom)
+        return picked_by_rows.rows_of_weights(run, node) or value(replace(atom, ndim=0))
     if isinstance(atom, Method):  # what an object of unread code holds, such as ``graph.y``
         return picked_by_rows.rows_of_unread(run, node)
     return UNKNOWN
@@ -360,7 +363,7 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
         return batch_rows.element(run, atom)
     if isinstance(atom, Number) and atom.least is not None:
         return value(atom)
-    return value(atom) if isinstance(atom, Params) else REPLICATED
+    return value(replace(atom, ndim=0)) if isinstance(atom, Params) else REPLICATED
 
 
 def unpacked(run: RunState, whole: Value, position: int, count: int) -> Value:

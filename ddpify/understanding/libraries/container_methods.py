@@ -18,6 +18,7 @@ from ddpify.understanding.batching import (
     more_samples,
     per_sample_lists,
     ragged_samples,
+    row_numbers,
     sample_tables,
     sample_totals,
     samples_by_place,
@@ -147,7 +148,9 @@ def _got(call: _Call) -> Value | None:
     found = call.held.attributes.get(name) if key is not ... else None
     if found is not None:
         return join(carried_values.read(call.run, call.held, name, found), _instead(call))
-    return join(_all_held(call), _instead(call))
+    under_any = join(_all_held(call), _instead(call))
+    places = call.args[0].positions
+    return row_numbers.shifted(value(*places)) if places and not under_any.data else under_any
 
 
 def _all_held(call: _Call) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from ddpify.understanding.libraries import (
     container_layers,
     distributed,
     losses,
+    made_dimensions,
     mode_switches,
     path_objects,
     side_effects,
@@ -133,7 +135,9 @@ def trains(
     optimizer.arguments["params"] = join(known, *(value(Params(owner)) for owner in owners))
 
 
-_OF_LAYERS = ("weight", "bias")
+_PARAMETER = re.compile(
+    r"(weight|bias)(_(ih|hh)(_l\d+(_reverse)?)?|_[gv]|_orig)?|in_proj_(weight|bias)|bias_[kv]"
+)
 NAMESPACE = "types.SimpleNamespace"
 _KNOWN_MODEL_METHODS = (
     RETURNS_MODEL
@@ -174,6 +178,8 @@ def instance_attribute(
         return held
     if is_model(atom) and name == "_modules":
         return _by_name(run, node, atom)
+    if is_model(atom) and name == "_parameters":
+        return generator(run, node, value(Params(atom)))
     if is_model(atom) and name == "module":
         run.facts.runtime.unwraps.setdefault(node, run.site(node))
         return value(atom)  # what a DataParallel wrapper holds
@@ -182,11 +188,12 @@ def instance_attribute(
     known = known or container_layers.gives_layers(atom, name)
     if isinstance(atom.type, Class) and losses.is_option(name):
         return _option_of_a_loss(atom, name)
+    if is_model(atom) and _PARAMETER.fullmatch(name):  # of what ``modules()`` gave, one of its
+        ndim = made_dimensions.of_parameter(container_layers.kind_of(atom), name)
+        return value(Params(atom, ndim))
     if is_model(atom) and isinstance(atom.type, str) and not known:
         layer = container_layers.at(atom, f"[{name!r}]") if run.frames_forward() else None
         return layer or value(atom)  # a layer of a library model counts as the model
-    if is_model(atom) and name in _OF_LAYERS:
-        return value(Params(atom))  # what ``modules()`` gave is one of its layers
     return None
 
 

@@ -37,7 +37,8 @@ from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.operators.in_place import changes_values
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import REPLICATED, Data, Instance, Value
+from ddpify.understanding.shapes import dimensions
+from ddpify.understanding.values import REPLICATED, Data, Instance, Number, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -166,7 +167,8 @@ def _parameter(
 ) -> Value:
     """A parameter has the values of the tensor that it is made of; no batch made by hand is one."""
     if not any(isinstance(a, Data) for one in (*args, *kwargs.values()) for a in one.atoms):
-        return REPLICATED
+        ndim = dimensions.of_value(args[0]) if args else None
+        return value(Number(ndim=ndim or None))
     return tensor_function(run, node, "torch.autograd.Variable", "Variable", args, kwargs)
 
 

@@ -9,7 +9,7 @@ import libcst as cst
 from ddpify.understanding import mapping_classes, uses
 from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.arithmetic import picked_views
-from ddpify.understanding.batching import samples_by_place
+from ddpify.understanding.batching import row_numbers, samples_by_place
 from ddpify.understanding.libraries import (
     autograd_functions,
     command_line_options,
@@ -74,7 +74,9 @@ def call_method(
     for atom in method.receiver.atoms:
         if known and isinstance(atom, Number):
             continue  # what else may come here is the same kind of object, as far as is known
-        if isinstance(atom, Data):
+        if isinstance(atom, Data) and atom.is_position and not any(one.data for one in args):
+            results.append(row_numbers.shifted(value(atom)))
+        elif isinstance(atom, Data):
             samples_by_place.changed(run, node, atom, name)
             results.append(of_tensor(run, node, atom, name, args, kwargs))
         elif isinstance(atom, ReplicatedTensor):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.records import record
+from ddpify.records import record, replace
 from ddpify.understanding import uses
 from ddpify.understanding.answers import first_answer
 from ddpify.understanding.arguments import Keywords, argument_pairs
@@ -25,14 +25,18 @@ from ddpify.understanding.libraries.instances import (
     library_model,
 )
 from ddpify.understanding.libraries.opaque import call_instance, opaque
-from ddpify.understanding.libraries.tensor_methods import like_another
+from ddpify.understanding.libraries.tensor_methods import like_another, of_plain
+from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
+    Data,
     Instance,
+    Number,
     Params,
     Tup,
     Value,
+    deep_atoms,
     value,
 )
 
@@ -172,7 +176,8 @@ def _register_buffer(call: _Call, name: object) -> None:
     for shown, one in argument_pairs(call.node, call.args, call.kwargs)[1:]:
         call.run.demand_held(shown, one, uses.A_KEPT_COLLECTION)
     if isinstance(name, str):
-        call.run.put(call.model, name, REPLICATED)
+        ndim = dimensions.of_value(call.args[1]) if len(call.args) > 1 else None
+        call.run.put(call.model, name, value(Number(ndim=ndim or None)))
         call.run.facts.buffers.add((call.model, name))
 
 
@@ -184,14 +189,20 @@ def _note_hook(run: RunState, node: cst.BaseExpression, name: str) -> None:
         run.facts.gradients.accumulation_hooks.setdefault(node, run.site(node))
 
 
+def _have_parts(given: list[Value]) -> bool:
+    return any(isinstance(atom, Data) for one in given for atom in deep_atoms(one))
+
+
 def of_parameters(  # type: ignore[no-untyped-def]
     run: RunState, node: cst.BaseExpression, atom: Params, name: str, args, kwargs
 ) -> Value:
     """A method of a model's parameters, or of one of them."""
     if name == "new" or name.startswith("new_"):  # a tensor of their kind, not one of them
         return like_another(run, node, name, args, kwargs)
+    if name not in MOVES and _have_parts([*args, *kwargs.values()]):
+        return of_plain(run, node, Number(ndim=atom.ndim or None), name, args, kwargs)
     _note_hook(run, node, name)
     if name == "requires_grad_":
         set_there = node.func if isinstance(node, cst.Call) else node
         run.facts.event(atom.owner, "change", run.site(set_there))
-    return value(atom)
+    return value(replace(atom, ndim=dimensions.after(name, atom.ndim, args)))

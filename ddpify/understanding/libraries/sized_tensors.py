@@ -13,7 +13,7 @@ from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.batching import batch_sizes, current_batch
 from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import Layout, NumberKind
-from ddpify.understanding.libraries import local_sizes, random_numbers
+from ddpify.understanding.libraries import local_sizes, made_dimensions, random_numbers
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds, tensor_sizes
 from ddpify.understanding.values import (
@@ -159,7 +159,7 @@ def _of_counts(making: _Making) -> Value | None:
     cuts = any(isinstance(a, Data) and a not in counts for a in first)
     if not counts or cuts or making.of_a_list or not _makes_rows(making.name, making.short):
         return None
-    return _sized(making.run, making.node, making.short, counts)
+    return _sized(making, counts)
 
 
 def _of_a_list_of_counts(making: _Making) -> Value | None:
@@ -224,8 +224,9 @@ def _makes_rows(name: str, short: str) -> bool:
     return name.startswith("torch.") and short in TORCHS_OF_A_SIZE
 
 
-def _sized(run: RunState, node: cst.BaseExpression, short: str, counts: list[Data]) -> Value:
+def _sized(making: _Making, counts: list[Data]) -> Value:
     """A tensor made as long as this rank's rows is one of its shards."""
+    run, node, short = making.run, making.node, making.short
     if short in ("arange", "range") and not run.collating and not _counts_from_zero(run, node):
         given = [one.value for one in node.args] if isinstance(node, cst.Call) else []
         bounds.count_sizes(run, given)
@@ -238,7 +239,10 @@ def _sized(run: RunState, node: cst.BaseExpression, short: str, counts: list[Dat
         bounds.count_sizes(run, [part.node for part in sizes])
         return value(_PAIRS)
     rows = replace(counts[0].placed(Placement.SHARD), dim=sizes[0].dim if sizes else 0)
-    rows = replace(rows, ndim=_dimensions(run, node) if short in _FILLED else 0)
+    ndim = 0
+    if short in _FILLED and isinstance(node, cst.Call):
+        ndim = made_dimensions.of_call(run, node, making.name, short)
+    rows = replace(rows, ndim=ndim)
     counted = [part.node for part in sizes]
     if short in ("randperm", "permutation"):
         rows = _in_random_order(run, node, short, rows, counts, counted)
@@ -269,14 +273,3 @@ def _counts_from_zero(run: RunState, node: cst.BaseExpression) -> bool:
     given = [a.value for a in node.args if a.keyword is None] if isinstance(node, cst.Call) else []
     start, *step = [run.seen(given[i]).constant() for i in (0, 2) if i < len(given)] or [0]
     return len(given) == 1 or (len(given) > 1 and start == 0 and step in ([], [1]))
-
-
-def _dimensions(run: RunState, node: cst.BaseExpression) -> int:
-    """How many dimensions ``torch.zeros(2, n)`` or ``torch.zeros(sizes)`` has; 0 if not known."""
-    given = [a.value for a in node.args if a.keyword is None] if isinstance(node, cst.Call) else []
-    if len(given) != 1:
-        return len(given)
-    sizes = run.seen(given[0])
-    known = {len(a.items) for a in sizes.of(Tup)}
-    known |= {len(a.attributes) for a in sizes.of(Instance) if a.kind == "list"}
-    return known.pop() if len(known) == 1 else 0

@@ -31,7 +31,12 @@ from ddpify.understanding.batching import (
     single_rows,
 )
 from ddpify.understanding.forms import Layout, NumberKind
-from ddpify.understanding.libraries import concatenations, random_numbers, sized_tensors
+from ddpify.understanding.libraries import (
+    concatenations,
+    made_dimensions,
+    random_numbers,
+    sized_tensors,
+)
 from ddpify.understanding.libraries.sized_tensors import Operands
 from ddpify.understanding.operators.places import NUMPYS_CHANGES, NUMPYS_OWN
 from ddpify.understanding.placement import Placement
@@ -103,6 +108,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
     call = _Call(run, node, name, short, args, kwargs, argument_pairs(node, args, kwargs))
     made = first_answer(_RULES, call)
     made = _of_operands(call) if made is None else made
+    made = made_dimensions.note(run, node, name, short, made)
     return _no_list(made) if short in _FROM_LISTS | _CONVERTING else made
 
 
@@ -265,6 +271,8 @@ def _involved(call: _Call) -> Operands:
     if involved and call.short in _ROW_BY_ROW:
         by_hand = handmade_batches.replicated_tensors
         handmade_batches.meet(call.run, [(n, v) for n, v in operands if v.data or by_hand(v)])
+    if involved and call.short in tensor_pairs.BINARY and len(operands) > 1:
+        return operands[:2]
     beside = tensors.broadcasts(call.short) or call.short in _BY_INDEX | _ROW_BY_ROW
     if involved and beside:  # rows of all would meet a rank's there
         return [(n, v) for n, v in operands if any(isinstance(a, Data) for a in v.atoms)]
@@ -294,7 +302,9 @@ def _changed_in_place(call: _Call) -> Value | None:
 def _of_rows(call: _Call, involved: Operands) -> Value:
     run, node = call.run, call.node
     tensor_pairs.note_used_on_rows(run, [d for _, d in tensor_pairs.held_tensors(call.operands)])
-    return tensors.function(run, node, call.short, involved, call.kwargs, call.args[1:])
+    made = tensors.function(run, node, call.short, involved, call.kwargs, call.args[1:])
+    beside = tensors.broadcasts(call.short) and len(involved) < len(call.operands)
+    return tensor_pairs.broadcast(made, call.operands) if beside else made
 
 
 _RULES = (

@@ -23,6 +23,8 @@ from ddpify.understanding.values import (
     Data,
     Instance,
     Number,
+    Params,
+    ReplicatedTensor,
     Tup,
     Value,
     value,
@@ -50,7 +52,7 @@ _KEEPING = frozenset(
     " index_select gather take_along_dim narrow index_fill scatter scatter_add masked_scatter diff"
     " bucketize chunk split tensor_split".split()
 )
-_LAYERS = {
+LAYERS = {
     **dict.fromkeys(("Conv1d", "ConvTranspose1d", "MaxPool1d", "AvgPool1d"), 3),
     **dict.fromkeys(
         "Conv2d ConvTranspose2d BatchNorm2d InstanceNorm2d MaxPool2d AvgPool2d AdaptiveAvgPool2d"
@@ -65,7 +67,7 @@ OF_MATRICES = {
     "outer": 2, "ger": 2,
 }  # fmt: skip
 _COUNTING = (NumberKind.NUMBER, NumberKind.MULTIPLE, NumberKind.ROUNDED, NumberKind.TOTAL)
-_KEEPING_LAYERS = frozenset(
+_KEEPINGLAYERS = frozenset(
     "Linear ReLU LeakyReLU PReLU ELU GELU SiLU Sigmoid Tanh Softmax LogSoftmax Dropout BatchNorm1d"
     " LayerNorm GroupNorm Identity Upsample UpsamplingNearest2d ZeroPad1d ZeroPad2d ReflectionPad1d"
     " ReflectionPad2d ReplicationPad1d ReplicationPad2d LocalResponseNorm RMSNorm ReLU6 Hardtanh"
@@ -138,14 +140,14 @@ def _through(layer: Instance, ndim: int) -> int:
             held = list(layer.arguments.get(str(place_), UNKNOWN).of(Instance))
             ndim = _through(held[0], ndim) if len(held) == 1 else 0
         return ndim
-    if short in _KEEPING_LAYERS:
+    if short in _KEEPINGLAYERS:
         return ndim
     if short == "Embedding":
         return ndim + 1 if ndim else 0
     if short == "Flatten":
         bounds = [layer.arguments[at] for at in ("0", "1") if at in layer.arguments]
         return _flattened(ndim, bounds or [value(Const(1))]) if ndim else 0
-    return _LAYERS.get(short, 0)
+    return LAYERS.get(short, 0)
 
 
 def known(held: Value, ndim: int) -> Value:
@@ -208,7 +210,7 @@ def of_values(*operands: Value) -> int | None:
 
 def of_value(held: Value) -> int | None:
     """How many dimensions a value has at most, 0 for a number; None where that is not known."""
-    found = [_of_atom(atom) for atom in held.atoms]
+    found = [_of_atom(atom) for atom in held.atoms if not isinstance(atom, ReplicatedTensor)]
     known = [ndim for ndim in found if ndim is not None]
     return max(known) if known and len(known) == len(found) else None
 
@@ -230,6 +232,8 @@ def _of_atom(atom: Atom) -> int | None:
         return atom.ndim if atom.setting is None else 0
     if isinstance(atom, Data):
         return atom.ndim or (0 if _is_number(atom) else None)
+    if isinstance(atom, Params):
+        return atom.ndim or None
     return 0 if isinstance(atom, Const) and not isinstance(atom.value, str) else None
 
 

@@ -251,9 +251,10 @@ def either(*values: Value) -> Value:
 
 @record
 class Params(Atom):
-    """Parameters of a model."""
+    """Parameters of a model; ``ndim``: of one of them, its dimensions, 0 where not known."""
 
     owner: Instance
+    ndim: int = 0
 
 
 @record
