@@ -43,18 +43,6 @@ def element(run: RunState, shown: cst.BaseExpression, one: Value) -> None:
             run.demand(shown, value(data), uses.A_TABLE)
 
 
-def counted(run: RunState, target: cst.BaseExpression, old: Value, new: Value) -> None:
-    """``n += 1`` in a loop over samples: there are as many rounds as all ranks have samples."""
-    loop = run.frame.loops[-1] if run.frame.loops else None
-    if loop is None or old.data or new.data:
-        return
-    if not isinstance(target, cst.Name) or target.value in loop.assigned:
-        return
-    for data in loop.rows:
-        assert isinstance(loop.node, cst.For)
-        run.demand(loop.node.iter, value(data), uses.A_TABLE)
-
-
 def _is_of_one_round(run: RunState, target: cst.BaseExpression) -> bool:
     """Whether what is filled is made anew in each round of a loop over the samples."""
     kept = next(in_place_writes.holders(target), None)

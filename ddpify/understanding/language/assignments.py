@@ -260,7 +260,6 @@ def _accumulated(
     own = own_methods.in_place(run, node.target, operator, (node.target, old), (node.value, new))
     if own is not None:
         return own
-    sample_tables.counted(run, node.target, old, new)
     result = tensor_pairs.binary(run, node, operator, (node.target, old), (node.value, new))
     totals.added(run, node, old, new, result)
     if unread:

@@ -13,6 +13,7 @@ from ddpify.understanding.batching import (
     earlier_samples,
     handmade_batches,
     joint_loaders,
+    repeated_changes,
 )
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout
 from ddpify.understanding.frames import Loop
@@ -150,6 +151,7 @@ def _loop(run: RunState, node, body, orelse, bind) -> bool:  # type: ignore[no-u
     with earlier_samples.in_turn(run, node, samples=samples):
         if run.block(body):
             leave(run)
+    repeated_changes.check(run, taken)
     if isinstance(node, cst.For):
         collating_order.gone_through(run, node, taken.element, body)
     run.frame.against_default = against
