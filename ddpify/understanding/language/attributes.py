@@ -13,7 +13,13 @@ from ddpify.understanding.arguments import local_data
 from ddpify.understanding.arithmetic import gradients, tensor_parts, tensors
 from ddpify.understanding.batching import batch_rows, carried_values, earlier_samples
 from ddpify.understanding.language import imports, set_attributes
-from ddpify.understanding.libraries import instances, lookup_by_name, object_kinds, own_methods
+from ddpify.understanding.libraries import (
+    distributions,
+    instances,
+    lookup_by_name,
+    object_kinds,
+    own_methods,
+)
 from ddpify.understanding.operators.results import FIELDS
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import transpositions
@@ -129,12 +135,8 @@ def _is_called(run: RunState, node: cst.BaseExpression) -> bool:
 
 
 def defined(run: RunState, node: cst.BaseExpression, atom: Namespace) -> Instance:
-    """The classes and functions that a module of the project has, as a dictionary."""
-    made = run.instance(node, run.module, "dict")
-    for key, held in list(atom.scope.names.items()):
-        if any(isinstance(a, (Class, Function)) for a in held.atoms):
-            run.put(made, f"[{key!r}]", held)
-    return made
+    """The names of a module of the project, as a dictionary."""
+    return lookup_by_name.named_in(run, node, atom.scope)
 
 
 def _member_of(run: RunState, node: cst.BaseExpression, atom: Namespace, name: str) -> Value:
@@ -187,6 +189,9 @@ def _instance_attribute(
     if special is not None:
         return special
     called = _is_called(run, node)
+    of_rows = None if called else distributions.attribute(atom, name)
+    if of_rows is not None:
+        return of_rows
     own = (
         None
         if object_kinds.is_model(atom)

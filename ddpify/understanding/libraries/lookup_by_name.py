@@ -18,8 +18,10 @@ from ddpify.understanding.values import (
     Class,
     Const,
     Data,
+    Function,
     Instance,
     Namespace,
+    Scope,
     Value,
     deep_atoms,
     join,
@@ -151,15 +153,31 @@ def _prefixes(call: cst.BaseExpression) -> list[str]:
     return [f"{text}*"] if text.isidentifier() else []
 
 
+def named_in(run: RunState, node: cst.BaseExpression, scope: Scope) -> Instance:
+    """The classes, functions and parts of batches that names stand for, as a dictionary."""
+    made = run.instance(node, run.module, "dict")
+    for key, held in list(scope.names.items()):
+        if any(isinstance(a, (Class, Function, Data)) for a in held.atoms):
+            run.put(made, f"[{key!r}]", held)
+    return made
+
+
 def module_globals(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
-    """``globals()``: the classes and functions of this module."""
+    """``globals()``: what the names of this module stand for."""
     return value(run.defined_in(node, run.namespace(run.module)))
 
 
+def names_here(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``locals()``: what the names of the function stand for that is in progress."""
+    return value(named_in(run, node, run.frame.scope))
+
+
 def variables(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
-    """``vars(module)``: its classes and functions; of an object, what it holds of a batch."""
+    """``vars(module)``: what its names stand for; of an object, what it holds of a batch."""
+    if not args:
+        return names_here(run, node, args)
     found: list[Atom] = []
-    for atom in args[0].atoms if args else ():
+    for atom in args[0].atoms:
         if isinstance(atom, Namespace):
             found.append(run.defined_in(node, atom))
         elif isinstance(atom, Instance):

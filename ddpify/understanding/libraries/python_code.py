@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import libcst as cst
 from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.arguments import argument_at, local_data
-from ddpify.understanding.arithmetic import across_samples
+from ddpify.understanding.arithmetic import across_samples, tensor_pairs
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.libraries import lookup_by_name
 from ddpify.understanding.values import (
@@ -25,6 +26,7 @@ from ddpify.understanding.values import (
     QualifiedName,
     Super,
     Value,
+    deep_atoms,
     join,
     library_value,
     value,
@@ -68,10 +70,25 @@ def _getattr(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Valu
 
 
 def _exec(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
-    """``exec(text)`` runs what ddpify cannot read."""
-    given = args[0].atoms if args and len(args) == 1 else ()
-    _of_text(run, node, [a.value for a in given if isinstance(a, Const)])
+    """``exec(text)`` runs what ddpify cannot read, which may set names of the module."""
+    texts = [a.value for a in args[0].atoms if isinstance(a, Const)] if args else []
+    for place, names in enumerate(args[1:], 1):
+        run.demand_held(argument_at(node, place), names, uses.UNREADABLE_CODE)
+    made = _of_text(run, node, texts if len(args) == 1 else [])
+    if made and run.frame.scope.kind == "module":
+        for name in {name for text in texts for name in _set_by(text)}:
+            run.bind(name, made)
     return REPLICATED
+
+
+def _set_by(text: object) -> set[str]:
+    """The names that code in a text sets."""
+    try:
+        tree = ast.parse(text) if isinstance(text, str) else None
+    except SyntaxError:
+        tree = None
+    names = (one for one in ast.walk(tree) if isinstance(one, ast.Name)) if tree else ()
+    return {one.id for one in names if isinstance(one.ctx, ast.Store)}
 
 
 def _compile(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
@@ -85,8 +102,11 @@ def _of_text(run: RunState, node: cst.BaseExpression, texts: Sequence[object]) -
     held = [run.lookup(name) for name in sorted(names)]
     for data in (data for one in held for data in local_data(one)):
         run.demand(node, value(replace(data, form=Layout.PACKED)), uses.UNREADABLE_CODE)
-    whole = [a for one in held for a in one.of(Data) if a.form is Layout.GATHERED]
-    return across_samples.perhaps_rows("eval", value(*whole[:1]))
+    tensor_pairs.note_used_unseen(run, node, held)
+    known = [a for one in held for a in deep_atoms(one) if isinstance(a, Data)]
+    whole = [a for a in known if a.form is Layout.GATHERED]
+    reduced = [a for a in known if a.reduced]
+    return across_samples.perhaps_rows("eval", value(*(whole or reduced)[:1]))
 
 
 def _eval(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:

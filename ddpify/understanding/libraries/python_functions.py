@@ -74,6 +74,7 @@ _BUILTINS: dict[str, Callable[..., Value]] = {
     **python_code.FUNCTIONS,
     **dict.fromkeys(("setattr", "__setattr__"), lookup_by_name.set_attribute),
     "globals": lookup_by_name.module_globals,
+    "locals": lookup_by_name.names_here,
     "vars": lookup_by_name.variables,
 }
 _COLLECTING = frozenset(
