@@ -98,12 +98,13 @@ def may_be_a_replicated_tensor(atom: Atom) -> bool:
     return isinstance(atom, Params) or (isinstance(atom, ReplicatedTensor) and not atom.guessed)
 
 
-def added_beside_whole(result: Value) -> list[Data]:
-    """A rank's sums where a number may come instead that all ranks hold.
+def added_beside_whole(result: Value, *, counts: bool = False) -> list[Data]:
+    """A rank's sums, or numbers of rows, where a number may come that all ranks hold.
 
     To add up over the ranks what comes there would count that number once for each.
     """
-    parts = [a for a in result.data if a.placement is Placement.SUM and not a.is_position]
+    summed = (Placement.SUM, Placement.COUNT) if counts else (Placement.SUM,)
+    parts = [a for a in result.data if a.placement in summed and not a.is_position]
     return parts if parts and any(map(_is_whole_number, result.atoms)) else []
 
 

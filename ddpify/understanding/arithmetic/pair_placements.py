@@ -21,7 +21,7 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
-_LINEAR_IN = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
+LINEAR_IN = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 _PLACED = (Layout.TENSOR, Layout.STATE)  # forms of rows along the dimension that is noted
 
 
@@ -180,7 +180,7 @@ def _half_reduced(left: Data | None, right: Data | None) -> bool:
     if left is None or right is None:
         return False
     placements = {left.placement, right.placement}
-    return Placement.REPLICATE in placements and not placements.isdisjoint(_LINEAR_IN)
+    return Placement.REPLICATE in placements and not placements.isdisjoint(LINEAR_IN)
 
 
 def _matmul(left: Data | None, right: Data | None) -> Placement | None:
@@ -192,7 +192,7 @@ def _matmul(left: Data | None, right: Data | None) -> Placement | None:
         return Placement.COUPLED
     if left is None or right is None or len(held) < 2:
         alone = _is_summed(left, 0) or _is_summed(right, 1)
-        return held[0] if held[0] in _LINEAR_IN else Placement.COUPLED if alone else Placement.SHARD
+        return held[0] if held[0] in LINEAR_IN else Placement.COUPLED if alone else Placement.SHARD
     if any(placement.partial for placement in held):
         return None
     if _is_summed(left, 0) and _is_summed(right, 1):

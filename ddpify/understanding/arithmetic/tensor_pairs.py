@@ -13,6 +13,7 @@ from ddpify.understanding import uses
 from ddpify.understanding.arguments import local_data
 from ddpify.understanding.arithmetic import across_samples, booleans, single_samples, unsure_sizes
 from ddpify.understanding.arithmetic.pair_placements import (
+    LINEAR_IN,
     both_plain,
     met,
     placement_of,
@@ -39,6 +40,7 @@ from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
     REPLICATED,
     Atom,
+    Const,
     Data,
     Instance,
     Number,
@@ -69,13 +71,14 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
     """``left operator right``; an operand that cannot stay partial is demanded."""
     matrix = operator == "@" and _is_turned_matrix(right[0])
     handmade_batches.meet(run, [left] if matrix else [left, right])
-    if not left[1].data and not right[1].data:
-        return row_numbers.shifted(_of_no_parts(run, operator, left, right))
     repeated = _repeated(run, left, right) if operator == "*" else None
     repeated = repeated or (_longer(run, left, right) if operator in "+*" else None)
+    if not left[1].data and not right[1].data:
+        return row_numbers.shifted(_of_no_parts(run, operator, left, right))
     if repeated is not None:
         return repeated
     _place_among_all(run, left, right)
+    _count_beside_whole(run, left, right)
     known = all(len({d.dim for d in side.data}) <= 1 for _, side in (left, right))
     results: list[Value] = []
     for one in _parts(left[1]):
@@ -141,6 +144,22 @@ def _place_among_all(run: RunState, *operands: Operand) -> None:
             run.mixes(shown, *(one for one in rows.data if not one.counting))
         if rows.data:
             run.demand(shown, value(*numbers.positions), uses.POSITIONS)
+
+
+def _count_beside_whole(run: RunState, *operands: Operand) -> None:
+    """Ask for the number of all rows where it meets a mean or a sum, and may be another number."""
+    for (shown, numbers), (_, others) in permutations(operands):
+        scaled = any(one.placement in LINEAR_IN for one in others.data)
+        counts = (one for one in numbers.data if one.placement is Placement.COUNT)
+        if scaled and any(map(_is_another_number, numbers.atoms)):
+            run.demand(shown, value(*counts), uses.ONE_PLACEMENT)
+
+
+def _is_another_number(atom: Atom) -> bool:
+    """Whether this is a number that all ranks hold."""
+    if isinstance(atom, Data):
+        return atom.placement is Placement.REPLICATE
+    return isinstance(atom, (Const, Number)) and atom != Const(None)
 
 
 def _is_turned_matrix(factor: cst.BaseExpression) -> bool:

@@ -298,11 +298,11 @@ def of_list(made: Instance) -> Data | None:
 
 
 def one_each(run: RunState, atom: Atom) -> Data | None:
-    """The rows that ``[1 for _ in x]`` goes through: what it makes of each is the same."""
+    """The rows that ``[len(row) for row in x]`` goes through: what it makes of each is a number."""
     if not isinstance(atom, Instance) or not atom.each or of_list(atom) is not None:
         return None
     made = atom.site if isinstance(atom.site, cst.BaseSimpleComp) else None
-    if made is None or _is_made_of(made.elt, made.for_in.target):
+    if made is None or any(isinstance(one, Data) for one in deep_atoms(atom.elements)):
         return None
     through = made.for_in.iter
     held = run.iterate(through, run.seen(through))
@@ -310,12 +310,6 @@ def one_each(run: RunState, atom: Atom) -> Data | None:
         one for data in deep_atoms(held) if isinstance(data, Data) for one in data.loaders
     )
     return Data(Placement.SHARD, loaders, form=Layout.LISTED) if loaders else None
-
-
-def _is_made_of(made: cst.BaseExpression, target: cst.BaseExpression) -> bool:
-    """Whether an expression reads a name that a loop sets."""
-    names = {one.value for one in names_of(target) if isinstance(one, cst.Name)}
-    return any(isinstance(one, cst.Name) and one.value in names for one in walk(made))
 
 
 def numbers(one: Value) -> Value:
