@@ -18,6 +18,7 @@ from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.shapes.dimensions import named_dimensions
 from ddpify.understanding.values import Atom, Data, Number, Tup, Value, value
 
+_ONE_LESS = ("vecdot", "select")
 _MANY = 64  # dimensions: what is left of them shows how many a function adds
 
 
@@ -26,7 +27,13 @@ def after(
 ) -> Value:
     """What a function has made of a tensor of so many dimensions, with those that it leaves."""
     number = _is_a_number(name, rest, kwargs)
-    return noted(made, _left(name, ndim, rest, kwargs), number=number)
+    made = noted(made, _left(name, ndim, rest, kwargs), number=number)
+    return perhaps_single(made) if name in _ONE_LESS and ndim in (0, 2) else made
+
+
+def perhaps_single(made: Value) -> Value:
+    """Rows of which each is perhaps a single number."""
+    return value(*(replace(a, one_each=True) if isinstance(a, Data) else a for a in made.atoms))
 
 
 def added(

@@ -73,7 +73,8 @@ _PICKING_WITHIN = ("gather", "take_along_dim", "take_along_axis")
 _PICKED = (Placement.ROWS, Placement.COUPLED)
 # Functions of two tensors that broadcast them against each other.
 BROADCASTING = frozenset(
-    "cosine_similarity pairwise_distance where maximum minimum max min fmax fmin logaddexp".split()
+    "cosine_similarity pairwise_distance vecdot cross where maximum minimum max min fmax fmin"
+    " logaddexp".split()
 )
 
 

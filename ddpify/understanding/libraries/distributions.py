@@ -6,11 +6,16 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.arguments import Keywords, argument_pairs
+from ddpify.understanding.arithmetic import tensor_pairs
+from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.batching import handmade_batches
+from ddpify.understanding.forms import Layout
 from ddpify.understanding.libraries.instances import library_object
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import Data, Instance, Value, value
 
 if TYPE_CHECKING:
@@ -22,6 +27,7 @@ _OVER_THE_LAST = frozenset(
     "Categorical OneHotCategorical OneHotCategoricalStraightThrough Multinomial Dirichlet"
     " MultivariateNormal RelaxedOneHotCategorical".split()
 )
+_LEAVING_FEWER = _OVER_THE_LAST | {"Independent", "LowRankMultivariateNormal"}
 _GIVING_ROWS = frozenset("entropy log_prob cdf icdf perplexity".split())
 _ATTRIBUTES = frozenset("mean mode stddev variance probs logits loc scale".split())
 
@@ -49,12 +55,51 @@ def _chooses_samples(rows: Data) -> bool:
     return rows.ndim == rows.dim + 1 or (rows.one_each and not rows.ndim)
 
 
-def method(distribution: Instance, name: str, args: list[Value]) -> Value | None:
-    """What a method gives of a distribution of rows, for rows if for any; None for others."""
-    rows = _rows(distribution)
-    if not rows or name not in _GIVING_ROWS or not all(map(_are_rows, args)):
+def method(
+    run: RunState, node: cst.BaseExpression, distribution: Instance, name: str, args: list[Value]
+) -> Value | None:
+    """What a method gives of a distribution of rows, for rows if for any; None for others.
+
+    Where either are those of all ranks, the others must be, too.
+    """
+    held = _held(distribution)
+    if not held or name not in _GIVING_ROWS:
         return None
-    return value(rows[0].placed(Placement.SHARD))
+    whole = _of_all(run, [*held, *argument_pairs(node, args, {})])
+    if whole is not None:
+        return whole
+    rows = _rows(distribution)
+    if not rows or not all(map(_are_rows, args)):
+        return None
+    return value(_made_of(rows[0], fewer=distribution.kind.rsplit(".", 1)[-1] in _LEAVING_FEWER))
+
+
+def _made_of(rows: Data, *, fewer: bool) -> Data:
+    """What a distribution of rows gives, of as many dimensions as they have, or of one less."""
+    made = rows.placed(Placement.SHARD)
+    if fewer:
+        return replace(made, one_each=dimensions.may_leave_one_each(rows, 1))
+    one_each = rows.one_each or rows.ndim == 1
+    return replace(made, one_each=one_each, ndim=rows.ndim, relative=rows.relative)
+
+
+def divergence(run: RunState, args: list[Value]) -> Value | None:
+    """``kl_divergence(q, p)``: one for each row that the distributions were made with."""
+    made = [one for given in args for one in given.of(Instance)]
+    whole = _of_all(run, [operand for one in made for operand in _held(one)])
+    rows = [data for one in made for data in _rows(one)]
+    fewer = any(one.kind.rsplit(".", 1)[-1] in _LEAVING_FEWER for one in made)
+    return whole or (value(_made_of(rows[0], fewer=fewer)) if rows else None)
+
+
+def _of_all(run: RunState, operands: list[Operand]) -> Value | None:
+    """What is computed of the rows of all ranks where one of the operands is; else None."""
+    held = tensor_pairs.held_tensors(operands)
+    whole = [data for _, data in held if data is not None and data.form is Layout.GATHERED]
+    if not whole:
+        return None
+    tensor_pairs.beside_replicated(run, held)
+    return value(replace(whole[0].placed(Placement.REPLICATE), form=Layout.GATHERED))
 
 
 def _are_rows(given: Value) -> bool:
@@ -74,11 +119,25 @@ def meet(
 def attribute(distribution: Instance, name: str) -> Value | None:
     """The same for an attribute."""
     rows = _rows(distribution)
-    return value(rows[0].placed(Placement.SHARD)) if rows and name in _ATTRIBUTES else None
+    known = bool(rows) and name in _ATTRIBUTES
+    return value(_made_of(rows[0], fewer=False)) if known else None
 
 
 def _rows(distribution: Instance) -> list[Data]:
-    if not distribution.kind.startswith(PREFIX):
+    rows = (data for _, one in _held(distribution) for data in one.data)
+    return [data for data in rows if data.placement is Placement.SHARD]
+
+
+def _held(distribution: Instance) -> list[Operand]:
+    """What a distribution, or the one that it is made of, was made of, and where."""
+    made = distribution.site
+    if not distribution.kind.startswith(PREFIX) or not isinstance(made, cst.Call):
         return []
-    held = (data for one in distribution.arguments.values() for data in one.data)
-    return [data for data in held if data.placement is Placement.SHARD]
+    named = {one.keyword.value: one.value for one in made.args if one.keyword is not None}
+    shown = {**{str(i): one.value for i, one in enumerate(made.args)}, **named}
+    found: list[Operand] = []
+    for key, held in distribution.arguments.items():
+        tensors = value(*held.of(Data))
+        found += [(shown.get(key, made), tensors)] if tensors else []
+        found += [operand for one in held.of(Instance) for operand in _held(one)]
+    return found

@@ -14,6 +14,7 @@ from ddpify.understanding.batching import collating, handmade_batches, named_par
 from ddpify.understanding.libraries import (
     default_dicts,
     distributed,
+    distributions,
     iterator_tools,
     loaded_files,
     lookup_by_name,
@@ -34,7 +35,6 @@ from ddpify.understanding.libraries.clocks import READINGS
 from ddpify.understanding.libraries.instances import NAMESPACE
 from ddpify.understanding.libraries.object_kinds import NO_GRAD, is_model
 from ddpify.understanding.libraries.tensor_calls import tensor_function
-from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -177,10 +177,7 @@ def _divergence(
     run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     """``kl_divergence(q, p)``: one for each row that the distributions were made with."""
-    made = [a for one in (*args, *kwargs.values()) for a in one.of(Instance)]
-    held = (one for instance in made for one in instance.arguments.values())
-    rows = [d for one in held for d in one.data if d.placement is Placement.SHARD]
-    return value(rows[0].placed(Placement.SHARD)) if rows else REPLICATED
+    return distributions.divergence(run, [*args, *kwargs.values()]) or REPLICATED
 
 
 def _changed_layer(

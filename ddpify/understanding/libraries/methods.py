@@ -175,7 +175,7 @@ def _object_method(  # type: ignore[no-untyped-def]
         run.facts.event(atom, "move", run.site(node))  # of use if it turns out to be a model
         return value(atom)
     distributions.meet(run, node, atom, args)
-    of_rows = distributions.method(atom, name, args)
+    of_rows = distributions.method(run, node, atom, name, args)
     if of_rows is not None:
         return of_rows
     side_effects.acts_method(run, node, atom, name, args, kwargs)

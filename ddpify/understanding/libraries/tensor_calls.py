@@ -232,7 +232,8 @@ def _of_one_list(run: RunState, shown: cst.BaseExpression, made: Instance) -> Va
         tensor_pairs.count_held(run, shown, made.elements.data)
     rows = per_sample_lists.of_list(made) or per_sample_lists.as_tensor(made)
     if rows is not None:
-        return value(rows)
+        listed = rows.form is Layout.LISTED
+        return value(replace(rows, form=Layout.TENSOR, one_each=True) if listed else rows)
     alike = per_sample_lists.one_each(run, made)  # [1.0 for _ in x]
     if alike is not None:
         return value(replace(alike, form=Layout.TENSOR))

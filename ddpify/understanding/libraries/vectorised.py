@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.records import replace
 from ddpify.understanding.arguments import Keywords, argument_pairs
-from ddpify.understanding.arithmetic import across_samples
+from ddpify.understanding.arithmetic import across_samples, tensor_pairs
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.libraries import opaque
 from ddpify.understanding.placement import Placement
@@ -35,6 +35,9 @@ def call(run: RunState, node: cst.BaseExpression, made_of: Instance, args: list[
     rows = [(shown, held) for shown, held in operands if any(map(_is_rows, held.data))]
     if not rows:
         return opaque.opaque(run, node, None, args, {})
+    if tensor_pairs.beside_replicated(run, tensor_pairs.held_tensors(operands)):
+        whole = rows[0][1].data[0].placed(Placement.REPLICATE)
+        return value(replace(whole, form=Layout.GATHERED, flat=True))
     if not _goes_over_first(made_of):
         return across_samples.coupled_operands(run, node, rows)
     samples = [value(*(_sample(one, made_of) for one in held.atoms)) for held in args]  # type: ignore[arg-type]
@@ -68,5 +71,5 @@ def _stacked(atom: object) -> object:
         return Tup(tuple(_together(item) for item in atom.items))
     if isinstance(atom, Data) and atom.dim == NO_ROWS:
         rows = replace(atom.placed(Placement.SHARD), dim=0, taken_by=frozenset())
-        return replace(rows, form=Layout.TENSOR)
+        return replace(rows, form=Layout.TENSOR, one_each=True)
     return atom
