@@ -62,6 +62,9 @@ _ALONG_ONE = (
 OVER_ALL = OVER_A_DIMENSION - SUMMING - _ALONG_ONE
 
 
+_CHANGING_TOTALS = frozenset({"initial", "where"})  # NumPy's: no sum of ranks' parts has them
+
+
 def told(name: str, rest: Sequence[Value]) -> Sequence[Value]:
     """The arguments that may name a dimension, besides the tensor."""
     if name == "pairwise_distance":  # which has an order and a tolerance
@@ -152,7 +155,9 @@ def along(
         else:
             whole = len(dims) > 1 and data.ndim in (0, len(dims))  # over all dimensions
             number = not dims or data.one_each or data.ndim == 1 or whole
-            results.append(value(replace(_along_rows(run, name, data), one_each=number)))
+            plain = kwargs.keys().isdisjoint(_CHANGING_TOTALS)
+            made = _along_rows(run, name, data) if plain else data.placed(coupled(run))
+            results.append(value(replace(made, one_each=number)))
     return join(*results)
 
 
