@@ -12,6 +12,8 @@ LINES = [
     "loss = loss + sum(len(rows) for rows in [out, model.weight]) * 0.01",
     "loss = loss + 0.1 * out.sum() / sum([len(out), 8])",
     "n = functools.reduce(lambda a, b: a + b, [len(out), 3])\nloss = loss + out.sum() / n",
+    "n = max(len(rows) for rows in [out, model.weight])\nloss = loss + out.sum() / n",
+    "n = min([len(rows) for rows in (out, model.weight)])\nloss = loss + out.sum() / n",
     "n = len(out) if epoch else 8\nloss = loss * n / 8",
     "n = len(out) if epoch else 8\nloss = loss + out.sum() / n",
     "loss = loss + sum(len(row) for row in out) * 0.01 * out.mean()",
