@@ -134,6 +134,8 @@ def call(
     if not callee:
         return opaque.call_unknown(run, node, args, kwargs)
     called = [a for a in callee.atoms if not isinstance(a, Const)]  # a literal, as None, is not
+    if any(isinstance(a, (Function, Class)) for a in called):  # nor is a tensor of that name
+        called = [a for a in called if not isinstance(a, Data) or a.opaque]
     meant = overloads.fitting(node, called or callee.atoms, args, kwargs)
     return join(*[_call_atom(run, node, atom, args, kwargs) for atom in meant])
 
