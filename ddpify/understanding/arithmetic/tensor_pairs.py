@@ -207,7 +207,9 @@ def _longer(run: RunState, left: Operand, right: Operand) -> Value | None:
         return None
     lists = [[a for a in held.of(Instance) if a.type == "list"] for _, held in (left, right)]
     for (shown, _), held in zip((left, right), lists, strict=True) if all(lists) else ():
-        run.demand_held(shown, value(*(a for a in held if a.each)), uses.POSITIONS)
+        of_each = [a for a in held if a.each]
+        if of_each:  # else what is written out there is no item for each row
+            run.demand_held(shown, value(*of_each), uses.POSITIONS)
     rows = [(shown, d) for shown, held in (left, right) for d in held.data if _is_in_a_list(d)]
     if not rows:
         return None

@@ -16,7 +16,7 @@ from ddpify.understanding.forms import Layout
 from ddpify.understanding.libraries.instances import library_object
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
-from ddpify.understanding.values import Data, Instance, Value, value
+from ddpify.understanding.values import REPLICATED, Data, Instance, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -67,11 +67,21 @@ def method(
         return None
     whole = _of_all(run, [*held, *argument_pairs(node, args, {})])
     if whole is not None:
-        return whole
+        over_samples = not args and _leaves_fewer(distribution) and any(map(_over_samples, held))
+        return REPLICATED if over_samples else whole
     rows = _rows(distribution)
     if not rows or not all(map(_are_rows, args)):
         return None
-    return value(_made_of(rows[0], fewer=distribution.kind.rsplit(".", 1)[-1] in _LEAVING_FEWER))
+    return value(_made_of(rows[0], fewer=_leaves_fewer(distribution)))
+
+
+def _leaves_fewer(distribution: Instance) -> bool:
+    return distribution.kind.rsplit(".", 1)[-1] in _LEAVING_FEWER
+
+
+def _over_samples(operand: Operand) -> bool:
+    """Whether the last dimension of a parameter is that of the samples."""
+    return any(map(_chooses_samples, operand[1].of(Data)))
 
 
 def _made_of(rows: Data, *, fewer: bool) -> Data:
@@ -88,7 +98,7 @@ def divergence(run: RunState, args: list[Value]) -> Value | None:
     made = [one for given in args for one in given.of(Instance)]
     whole = _of_all(run, [operand for one in made for operand in _held(one)])
     rows = [data for one in made for data in _rows(one)]
-    fewer = any(one.kind.rsplit(".", 1)[-1] in _LEAVING_FEWER for one in made)
+    fewer = any(map(_leaves_fewer, made))
     return whole or (value(_made_of(rows[0], fewer=fewer)) if rows else None)
 
 
