@@ -304,12 +304,21 @@ def one_each(run: RunState, atom: Atom) -> Data | None:
     made = atom.site if isinstance(atom.site, cst.BaseSimpleComp) else None
     if made is None or any(isinstance(one, Data) for one in deep_atoms(atom.elements)):
         return None
+    several = any(isinstance(one, (Instance, Tup)) for one in atom.elements.atoms)
+    if several and _is_made_of(made.elt, made.for_in.target):
+        return None
     through = made.for_in.iter
     held = run.iterate(through, run.seen(through))
     loaders = frozenset(
         one for data in deep_atoms(held) if isinstance(data, Data) for one in data.loaders
     )
     return Data(Placement.SHARD, loaders, form=Layout.LISTED) if loaders else None
+
+
+def _is_made_of(made: cst.BaseExpression, target: cst.BaseExpression) -> bool:
+    """Whether an expression reads a name that a loop sets."""
+    names = {one.value for one in names_of(target) if isinstance(one, cst.Name)}
+    return any(isinstance(one, cst.Name) and one.value in names for one in walk(made))
 
 
 def numbers(one: Value) -> Value:
