@@ -7,7 +7,9 @@ through DistributedDataParallel.
 
 import copy
 import functools
+import gc
 import inspect
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -17,6 +19,7 @@ from torch import nn
 from torch.nn.modules import module as modules
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import is_lazy
+from torch.utils.hooks import RemovableHandle
 
 from ddpify.runtime.accumulation import accumulation
 from ddpify.runtime.averaging import average_gradients, has_sparse_gradients
@@ -72,22 +75,44 @@ class Reducing:
 
 
 class Registrations:
-    """Counts the layers and parameters that modules get: a model is asked for new ones after it."""
+    """Counts the layers and parameters that modules get, and asks models for new ones after it.
+
+    A model's own forward asks by itself. But its layers may be called past it, as those of a list
+    of layers are, which has none: so the next forward of any module asks for all models.
+    """
 
     def __init__(self) -> None:
         self.count = 0
-        self.watching = False
+        self.models: weakref.WeakValueDictionary[int, nn.Module] = weakref.WeakValueDictionary()
+        self.watched = 0
+        self.asking: RemovableHandle | None = None
 
     def note(self, module: nn.Module, name: str, part: object) -> None:
         """One more, of whatever module."""
         self.count += 1
+        if self.asking is None:
+            self.asking = modules.register_module_forward_pre_hook(self._ask)
 
-    def watch(self) -> None:
-        """Start counting, once."""
-        if not self.watching:
+    def watch(self, model: nn.Module) -> None:
+        """Ask a model from now on."""
+        if not self.watched:
             modules.register_module_module_registration_hook(self.note)
             modules.register_module_parameter_registration_hook(self.note)
-            self.watching = True
+        self.watched += 1
+        self.models[self.watched] = model
+
+    def _ask(self, module: nn.Module, inputs: object) -> None:
+        if self.asking is None or not torch.is_grad_enabled():
+            return
+        self.asking.remove()
+        self.asking = None
+        engines = {number: model.__dict__.get(ENGINE) for number, model in self.models.items()}
+        grown = [n for n, engine in engines.items() if engine is not None and engine.outdated()]
+        del engines
+        if grown:
+            gc.collect()  # other ranks may have freed one that nothing refers to any more
+        for model in filter(None, map(self.models.get, grown)):
+            _renew(model)
 
 
 _registrations = Registrations()
@@ -259,7 +284,7 @@ def replicate_model(
 
     ``prepare``: what a model with layers that it did not have before goes through, on all ranks.
     """
-    _registrations.watch()
+    _registrations.watch(model)
     model.__dict__[ENGINE] = GradientEngine(model, prepare, reducing)
     model.__class__ = _distributed_class(cast(Any, type(model)))
     return model
@@ -304,12 +329,17 @@ def _distributed_class(plain: Any) -> Any:
 def _engine_of(model: nn.Module) -> GradientEngine:
     """The model's engine; a new one when parameters came to be trained that it does not know."""
     engine: GradientEngine = model.__dict__[ENGINE]
-    if engine.outdated():
-        engine.retire()
-        engine.prepare(model)
-        made = GradientEngine(model, engine.prepare, engine.reducing, alike=engine.waits)
-        engine = model.__dict__[ENGINE] = made
-    return engine
+    return _renew(model) if engine.outdated() else engine
+
+
+def _renew(model: nn.Module) -> GradientEngine:
+    """A new engine for the parameters that a model has now. A collective."""
+    engine: GradientEngine = model.__dict__[ENGINE]
+    engine.retire()
+    engine.prepare(model)
+    made = GradientEngine(model, engine.prepare, engine.reducing, alike=engine.waits)
+    model.__dict__[ENGINE] = made
+    return made
 
 
 def _buffers_option() -> str:
