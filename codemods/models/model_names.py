@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 
 
@@ -22,16 +25,48 @@ def name_of_model(node: cst.CSTNode, module: ModuleFile) -> str | None:
     if isinstance(statement, cst.Assign):
         target = _target_of(statement, node, module)
         return code_of(target) if isinstance(target, (cst.Name, cst.Attribute)) else None
+    receiver = _receiver(node)
+    if receiver is None:
+        return None
+    root = _root(receiver)
+    outside = _out_of_loops(root, node, module)
+    return code_of(receiver) if outside == root else outside
+
+
+def receiver_of(node: cst.CSTNode) -> str | None:
+    """``one`` of ``one.to(d)``, also where ``one`` is what a loop takes out of ``models``."""
+    receiver = _receiver(node)
+    return None if receiver is None else code_of(receiver)
+
+
+def _receiver(node: cst.CSTNode) -> cst.BaseExpression | None:
+    """What the methods of an expression are called of, or what ``setattr()`` sets, by its name."""
     receiver: cst.CSTNode = node
     if isinstance(node, cst.Call) and code_of(node.func) == "setattr" and node.args:
         receiver = node.args[0].value
     while isinstance(receiver, cst.Call) and isinstance(receiver.func, cst.Attribute):
         receiver = receiver.func.value
-    if not isinstance(receiver, (cst.Name, cst.Attribute)):
-        return None
-    root = _root(receiver)
-    outside = _out_of_loops(root, node, module)
-    return code_of(receiver) if outside == root else outside
+    return receiver if isinstance(receiver, (cst.Name, cst.Attribute)) else None
+
+
+def binds(loop: cst.For | cst.While, name: str) -> bool:
+    """Whether each round of a loop gives a name another object, and not what it makes of the last.
+
+    ``b = make()`` does so for ``b.net``, too; ``model = freeze(model)`` does not.
+    """
+    owners = {name[: match.start()] for match in re.finditer(r"\.|$", name)} - {"self"}
+    if isinstance(loop, cst.For) and owners & {*target_names(loop.target)}:
+        return True
+    return any(
+        isinstance(part, cst.Assign)
+        and any(code_of(target.target) in owners for target in part.targets)
+        and not any(_is_name(n) and code_of(n) in owners for n in walk(part.value))
+        for part in walk(loop.body)
+    )
+
+
+def _is_name(node: cst.CSTNode) -> bool:
+    return isinstance(node, (cst.Name, cst.Attribute))
 
 
 def _target_of(

@@ -14,6 +14,8 @@ from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, is_main_guard
 from ddpify.understanding.values import UNKNOWN, Instance
 
+_COMPREHENSIONS = (cst.ListComp, cst.GeneratorExp, cst.DictComp)
+
 
 def stands_alone(module: ModuleFile, model: Instance, node: cst.BaseExpression) -> bool:
     """Whether an expression is all of an assignment's or a return's value, on every path."""
@@ -22,23 +24,37 @@ def stands_alone(module: ModuleFile, model: Instance, node: cst.BaseExpression) 
         return False
     if "\n" in code_of(node) and _names_it(module, node):
         return False  # its name is rebound on a line of its own: the smaller change
-    made = isinstance(parent, cst.Return) and _is_made_in(model, node)
+    made = _goes_on_without_a_name(parent) and _is_made_in(model, node)
     return made or not _is_in_branch(module, node)
 
 
-def is_listed(module: ModuleFile, model: Instance, node: cst.BaseExpression) -> bool:
-    """Whether an expression is one of several that are assigned, or makes an element of a list.
+def _goes_on_without_a_name(above: cst.CSTNode) -> bool:
+    """Whether what an expression gives is returned, handed to a call, or put into a collection."""
+    if isinstance(above, cst.Assign):
+        return all(isinstance(one.target, cst.Subscript) for one in above.targets)
+    return isinstance(above, (cst.Return, cst.Arg))
 
-    Or an element of a tuple that is returned.
+
+def is_listed(module: ModuleFile, model: Instance, node: cst.BaseExpression) -> bool:
+    """Whether an expression is one of several that are assigned, or makes an element.
+
+    Of a list or a dictionary, or of a tuple that is returned or handed on.
     """
     parent = module.parents[node]
-    if isinstance(parent, cst.ListComp):  # its element: what it goes through stands a level lower
+    if isinstance(parent, _COMPREHENSIONS):  # what they go through stands a level lower
         return _is_made_in(model, node)
     display = module.parents[parent]
     if isinstance(display, cst.Tuple) and isinstance(module.parents[display], cst.Assign):
         return not _is_in_branch(module, node)
-    returned = isinstance(display, cst.Tuple) and isinstance(module.parents[display], cst.Return)
-    return (returned or isinstance(display, cst.List)) and _is_made_in(model, node)
+    tupled = isinstance(display, cst.Tuple)
+    handed = tupled and isinstance(module.parents[display], (cst.Return, cst.Arg))
+    return (handed or isinstance(display, (cst.List, cst.Dict))) and _is_made_in(model, node)
+
+
+def gives_model(plan: Plan, model: Instance, node: cst.BaseExpression) -> bool:
+    """Whether an expression gives a model itself, as far as is known, and not what holds it."""
+    held = plan.facts.values.get(node)
+    return held is None or model in held.atoms
 
 
 def is_receiver(module: ModuleFile, model: Instance, node: cst.BaseExpression) -> bool:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import libcst as cst
 from ddpify.codemods.devices import data_parallel
 from ddpify.codemods.models import model_helpers, unowned_parameters, untrained_models
-from ddpify.codemods.models.model_names import name_of_model
+from ddpify.codemods.models.model_names import binds, name_of_model, receiver_of
 from ddpify.codemods.models.model_places import (
     conditional,
+    gives_model,
     handed_over,
     is_listed,
     is_name_of,
@@ -173,9 +174,7 @@ def _wrap_at(
     if event.kind == "make" and _kept_in_a_collection(plan, model, event.site):
         _wrap_where_bound(plan, edits, model, extra, text)
         return
-    statement, name = _after(module, event)
-    if not is_name_of(plan, model, event.site, name):
-        raise _without_a_name(event.site)
+    statement, name = _after(plan, model, event)
     edits.rebind(statement, name, function, extra)
     _say(plan, edits, Site(statement, module), f"{name} {text}", model)
 
@@ -184,6 +183,8 @@ def _can_be_wrapped(
     plan: Plan, module: ModuleFile, model: Instance, node: cst.BaseExpression
 ) -> bool:
     """Whether an expression that gives a model can be wrapped as it stands."""
+    if not gives_model(plan, model, node):
+        return False  # an iterator over several, say
     if stands_alone(module, model, node) or is_listed(module, model, node):
         return True
     fits: bool = model_helpers.trains_by(plan, model, module.parents[module.parents[node]])
@@ -305,11 +306,16 @@ def _outermost(
 
 
 def _last_before_use(module: ModuleFile, statement: cst.CSTNode, name: str) -> cst.CSTNode:
-    """The outermost branch or loop around a statement after which the name is not yet used."""
+    """The outermost branch or loop around a statement after which the name is not yet used.
+
+    Not past a loop that binds the name: each round may have another model under it.
+    """
     found = current = statement
     while current in module.parents and not isinstance(current, cst.FunctionDef):
         current = module.parents[current]
         if isinstance(current, cst.If) and is_main_guard(current.test):
+            break
+        if isinstance(current, (cst.For, cst.While)) and binds(current, name):
             break
         if isinstance(current, (cst.For, cst.While, cst.Try, cst.If)):
             if _used_after(module, _way_of(module, current, found), found, name):
@@ -338,16 +344,17 @@ def _used_after(module: ModuleFile, block: cst.CSTNode, statement: cst.CSTNode, 
     )
 
 
-def _after(module: ModuleFile, event: Event) -> tuple[cst.CSTNode, str]:
+def _after(plan: Plan, model: Instance, event: Event) -> tuple[cst.CSTNode, str]:
     """The statement after which a model is ready, and the name that it has there."""
-    node = event.site.node
+    node, module = event.site.node, event.site.module
     statement = module.part(node)
     part = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else statement
     handed_on = event.kind == "make" and not isinstance(part, cst.Assign)  # as in return Net(3), 1
-    name = None if handed_on else name_of_model(node, module)
-    if name is None:
-        raise _without_a_name(event.site)
-    return _last_before_use(module, statement, name), name
+    names = () if handed_on else (name_of_model(node, module), receiver_of(node))
+    for name in names:
+        if name is not None and is_name_of(plan, model, event.site, name):
+            return _last_before_use(module, statement, name), name
+    raise _without_a_name(event.site)
 
 
 def _without_a_name(site: Site) -> Refusal:

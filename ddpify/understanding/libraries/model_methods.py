@@ -77,6 +77,7 @@ def of_model(  # type: ignore[no-untyped-def]
     """A method that models have, or one of the script's library."""
     if container_layers.adds(atom, name) and args:
         run.put(atom, "*", args[-1])
+        run.facts.event(atom, "change", run.site(node))
         return value(atom)
     call = _Call(run, node, atom, name, args, kwargs)
     if mode_switches.is_other_method(name, call.given):
