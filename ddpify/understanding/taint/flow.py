@@ -263,30 +263,25 @@ class Flow:
 
     def _copied_into(self, locations: set[Location]) -> set[Location]:
         """Slots, and those whose values are copied into them as they are."""
-        todo, seen = sorted(locations, key=str), set(locations)
+        todo, seen = list(locations), set(locations)
         while todo:
             for edge in self.edges_into({todo.pop()}):
-                same = {one.location for one in edge.source if one.node is edge.value}
-                fresh = {one for one in same if one is not None} - seen
-                todo += sorted(fresh, key=str)
-                seen |= fresh
+                fresh = [one for one in _handed_on(edge) if one not in seen]
+                todo += fresh
+                seen.update(fresh)
         return seen
 
     def _label_told(self, told: set[Location], label: str, known: Set[str]) -> None:
         """What the process group is told to be the rank is one, wherever it came from; so is the
         number of ranks.
         """
-        todo, seen = sorted(told, key=str), set(told)
+        todo, seen = list(told), set(told)
         while todo:
             for edge in self.edges_into({todo.pop()}):
                 if edge.passes:
-                    same = {
-                        one.location
-                        for one in edge.source
-                        if one.node is edge.value and one.location
-                    }
-                    todo += sorted(same - seen, key=str)
-                    seen |= same
+                    fresh = [one for one in _handed_on(edge) if one not in seen]
+                    todo += fresh
+                    seen.update(fresh)
         unknown = {location for location in seen if not self.labels[location] & known}
         for location in unknown:
             self.begin(location, label)
@@ -508,15 +503,11 @@ class Flow:
         while todo:
             for edge in self._edges_by_location.get(todo.pop(), ()):
                 if edge.passes and isinstance(edge.value, (cst.Name, cst.Attribute)):
-                    given = {
-                        one.location
-                        for one in edge.source
-                        if one.node is edge.value and one.location
-                    }
+                    given = _handed_on(edge)
                     for location in given:
                         where[location].append(edge.node)
-                    todo += sorted(given - self.sanitized, key=str)
-                    self.sanitized |= given
+                    todo += [one for one in given if one not in self.sanitized]
+                    self.sanitized.update(given)
 
     def _sanitize_collections(self) -> None:
         """What a loop hands to a collective one by one: ``for one in totals: all_reduce(one)``."""
@@ -558,3 +549,9 @@ def _method_around(structure: Structure, node: cst.CSTNode) -> str | None:
     if any(sources.name_of(base.value) != "object" for base in owner.bases):
         return None
     return function.name.value
+
+
+def _handed_on(edge: FlowEdge) -> list[Location]:
+    """The slots whose value an edge takes on as it is."""
+    same = (one.location for one in edge.source if one.node is edge.value)
+    return list(dict.fromkeys(one for one in same if one is not None))

@@ -324,8 +324,8 @@ class Collector:
                     self.computed_ranks += made if told is self.told["rank"] else []
         if DDP in names:
             self._tell_gpu(node)
-        ranks = {*spawned_ranks(self.facts, self.structure, node, names)}
-        for parameter in sorted(ranks, key=str):
+        ranks = dict.fromkeys(spawned_ranks(self.facts, self.structure, node, names))
+        for parameter in ranks:
             source = [Dependency(label=sources.RANK), Dependency(label=sources.SPAWNED)]
             self.spawned.append(FlowEdge([parameter], source, node))
             self.edges.append(self.spawned[-1])

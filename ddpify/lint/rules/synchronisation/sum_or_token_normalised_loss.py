@@ -155,9 +155,9 @@ def _made_of(script: Script, loss: cst.BaseExpression) -> Iterator[cst.CSTNode]:
                 continue
             yield edge.node
             yield from walk(edge.value)
-            fresh = {one.location for one in edge.source if one.location is not None} - seen
-            seen |= fresh
-            todo += sorted(fresh, key=str)
+            made = dict.fromkeys(one.location for one in edge.source if one.location is not None)
+            todo += [one for one in made if one not in seen]
+            seen.update(made)
 
 
 def _divides(script: Script, node: cst.CSTNode) -> bool:
