@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from ddpify.understanding.texts import entries, folders_above, text_of
+from ddpify.understanding.texts import files_within, folders_above, text_of
 
 _KINDS = frozenset({".yaml", ".yml", ".toml", ".json"})
 _FOLDERS = ("config", "configs", "conf", "cfg", "cfgs", "options", "settings", "experiments")
-_MOST_FILES = 80
 _NAMES_OTHERS = re.compile(
     r"\.(?:ya?ml|toml|json)\b|(?m:^\s*(?:_?base_?|defaults|include)\b\s*[:=])"
 )
@@ -76,8 +76,4 @@ def _read(text: str) -> object:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    named = [folder / name for name in _FOLDERS if (folder / name).is_dir()]
-    within = [one for place in named for one in entries(place) if one.is_dir()]
-    held = (path for place in (folder, *named, *within) for path in entries(place))
-    some = (path for path in held if path.suffix in _KINDS and path.is_file())
-    yield from (path for path, _ in zip(some, range(_MOST_FILES), strict=False))
+    return files_within(folder, _FOLDERS, lambda name: os.path.splitext(name)[1] in _KINDS)

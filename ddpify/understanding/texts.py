@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -131,18 +131,25 @@ def said_of(script: Path, source: str) -> str:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    named = [folder / name for name in _FOLDERS if (folder / name).is_dir()]
-    within = [one for place in named for one in entries(place) if one.is_dir()]
-    places = (folder, *named, *within)
-    held = (path for place in places for path in entries(place))
-    some = (path for path in held if _NAMES.match(path.name) and path.is_file())
+    return files_within(folder, _FOLDERS, lambda name: _NAMES.match(name) is not None)
+
+
+def files_within(
+    folder: Path, called: Collection[str], fits: Callable[[str], bool]
+) -> Iterator[Path]:
+    """The first files whose names fit, in a folder and in those called so, down to theirs."""
+    named = [folder / name for name in called if (folder / name).is_dir()]
+    below = (place / name for place in named for name in _names(place))
+    places = (folder, *named, *[one for one in below if one.is_dir()])
+    held = (place / name for place in places for name in _names(place) if fits(name))
+    some = (path for path in held if path.is_file())
     yield from (path for path, _ in zip(some, range(_MOST_FILES), strict=False))
 
 
-def entries(folder: Path) -> list[Path]:
-    """What is in a folder; nothing where it is not there, or may not be read."""
+def _names(folder: Path) -> list[str]:
+    """What is in a folder, in order; nothing where it is not there, or may not be read."""
     try:
-        return sorted(folder.iterdir())
+        return sorted(os.listdir(folder))
     except OSError:
         return []
 
@@ -155,7 +162,8 @@ def text_of(path: Path) -> str:
 
 def scripts_beside(script: Path) -> dict[Path, str]:
     """The other scripts in the folder of one, by their paths."""
-    beside = (one for one in entries(script.resolve().parent) if one.suffix == ".py")
+    folder = script.resolve().parent
+    beside = (folder / name for name in _names(folder) if name.endswith(".py"))
     some = (one for one in beside if one.is_file() and one != script.resolve())
     return {path: text_of(path) for path, _ in zip(some, range(_MOST_FILES), strict=False)}
 
