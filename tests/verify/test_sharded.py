@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,14 @@ ORIGINAL = FIXTURES / "gradient_accumulation" / "train.py"
     ("loss", "kind"), [("dd.mean", Kind.EQUIVALENT), ("", Kind.NOT_EQUIVALENT)]
 )
 def test_a_sharded_script_is_judged(loss: str, kind: Kind, tmp_path: Path, worker: Worker) -> None:
-    converted = convert_file(ORIGINAL, Options(strategy="fsdp")).data.decode()
+    original = tmp_path / "train.py"  # where nothing else lies beside it that is copied for a run
+    shutil.copyfile(ORIGINAL, original)
+    converted = convert_file(original, Options(strategy="fsdp")).data.decode()
     assert "dd.mean(loss / ACCUM_STEPS)" in converted
     script = tmp_path / "train_fsdp.py"
     script.write_text(converted.replace("dd.mean(loss", f"{loss}(loss"))
     steps = None if kind is Kind.EQUIVALENT else 2  # what is wrong is wrong from the first on
-    verdict = verify(ORIGINAL, script, nproc=[3], steps=steps, worker=worker, timeout=120)
+    verdict = verify(original, script, nproc=[3], steps=steps, worker=worker, timeout=120)
     assert verdict.kind is kind, render(verdict)
     if kind is Kind.NOT_EQUIVALENT:
         assert verdict.comparisons[0].differences[0].what == "gradient", render(verdict)
