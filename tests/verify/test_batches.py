@@ -168,7 +168,8 @@ def test_lists_with_other_samples(part: str, tmp_path: Path, worker: Worker) -> 
 
 
 def test_the_fixture_with_lists_of_samples(tmp_path: Path, worker: Worker) -> None:
-    script = FIXTURES / "lists_of_samples" / "train.py"
+    script = tmp_path / "train.py"
+    script.write_bytes((FIXTURES / "lists_of_samples" / "train.py").read_bytes())
     (tmp_path / "train_ddp.py").write_bytes(convert_file(script).data)
     verdict = verify(script, tmp_path / "train_ddp.py", nproc=(2, 3), timeout=60, worker=worker)
     assert verdict.kind is Kind.EQUIVALENT, render(verdict)
