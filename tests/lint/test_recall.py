@@ -403,6 +403,33 @@ for epoch in range(epochs):
         total += loss.item()
     say_once(f"loss {total}")
 """
+BAR = """
+from tqdm import tqdm
+
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    total, bar = 0.0, tqdm(loader, disable=local_rank != 0)
+    for i, (x, y) in enumerate(bar):
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+        bar.set_postfix(loss=total / (i + 1))
+"""
+TOLD_BAR = """
+from tqdm import tqdm
+
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    total, bar = 0.0, tqdm(loader) if rank == 0 else loader
+    for i, (x, y) in enumerate(bar):
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+        if rank == 0:
+            bar.set_description(f"loss {total / (i + 1):.3f}")
+"""
 SUM = "        total += loss.item()\n"
 WHOLE = "        dist.all_reduce(loss)\n"
 FLAG = """
@@ -522,6 +549,8 @@ PAIRS = {
         "epoch",
     ),
     "a helper that shows what it is told": Pair("DDP405", ONCE, SUM, WHOLE + SUM),
+    "a progress bar that is left out on the other ranks": Pair("DDP405", BAR, SUM, WHOLE + SUM),
+    "a progress bar that rank 0 tells its mean": Pair("DDP405", TOLD_BAR, SUM, WHOLE + SUM),
     "a step whose error is taken": Pair(
         "DDP404", TAKEN, "            continue", "            raise"
     ),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.lint.scripts.bars import is_shown_by_some, is_told_to_bar
 from ddpify.lint.scripts.displays import displayed
 from ddpify.lint.scripts.loggers import is_logged_by_some
 from ddpify.lint.scripts.script import Script
@@ -37,6 +38,8 @@ class Reports:
             return any(map(self._shown_in, functions))
         if self.script.names(call.func) & _FUNCTIONS:
             return True
+        if is_told_to_bar(self.script, call):
+            return True
         return isinstance(call.func, cst.Attribute) and call.func.attr.value in _METHODS
 
     def is_on_some_ranks(self, call: cst.Call) -> bool:
@@ -46,7 +49,7 @@ class Reports:
             return True
         if self.script.replaces_print and "builtins.print" in self.script.names(call.func):
             return True
-        if is_logged_by_some(self.script, call):
+        if is_logged_by_some(self.script, call) or is_shown_by_some(self.script, call):
             return True
         functions = [one.node for one in called(self.script.facts, call)]
         shown = [inner for one in functions for inner in self._shown_in(one)]

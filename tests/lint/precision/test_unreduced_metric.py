@@ -21,6 +21,19 @@ if rank == 0:
     for number, (name, total) in enumerate(totals.items()):
         print(name, whole[number].item() / world_size)
 """,
+    "a progress bar that shows a step's own loss, and another that each rank has": """
+from tqdm import tqdm
+
+bar, total = tqdm(loader, disable=rank != 0), 0.0
+for x, y in bar:
+    loss = criterion(model(x), y)
+    total += loss.item()
+    bar.set_postfix(loss=loss.item())
+each = tqdm(loader, position=rank)
+for x, y in each:
+    total += criterion(model(x), y).item()
+    each.set_postfix(loss=total)
+""",
     "texts beside totals": """
 totals = []
 for x, y in loader:
