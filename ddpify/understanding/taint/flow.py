@@ -210,7 +210,7 @@ class Flow:
         users: dict[Location, list[FlowEdge]] = defaultdict(list)
         for edge in self.edges:
             for one in edge.source:
-                for inner in (one, *(one.given or ())):
+                for inner in _read_by(one):
                     if inner.location is not None:
                         users[inner.location].append(edge)
         return dict(users)
@@ -538,6 +538,16 @@ def _slots_of(dependencies: Iterable[Dependency]) -> Iterator[Location]:
         if one.location is not None:
             yield one.location
         yield from _slots_of(one.given or ())
+
+
+def _read_by(one: Dependency) -> Iterator[Dependency]:
+    """What a move reads: of what a function is given, only what it makes its result of.
+
+    That goes from the function's parameters to its result in moves of its own.
+    """
+    yield one
+    if one.location is None or one.location[0] != "result":
+        yield from one.given or ()
 
 
 def _method_around(structure: Structure, node: cst.CSTNode) -> str | None:

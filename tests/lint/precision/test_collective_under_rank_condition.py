@@ -286,3 +286,43 @@ def test_what_is_made_of_a_number_that_all_have_agreed_on(
 ) -> None:
     text = AGREED.replace("{sending}", sending).replace("{taking}", taking).replace("{test}", test)
     assert ("DDP401" in {one.code for one in findings(lint_text, text)}) is found
+
+
+TOLD = """
+def begin():
+    return open("log.txt", "w")
+
+def make(log, size):
+    if log is not None:
+        log.write("made")
+    return {given}, size
+
+def resume(held):
+    last = torch.load("last.pt", map_location="cpu")
+    return {resumed}
+
+log = begin() if rank == 0 else None
+held, size = make(log, 10)
+step = resume(held)
+for epoch in range(epochs):
+    ready = {test}
+    if ready:
+        dist.barrier()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "resumed", "test", "found"),
+    [
+        ("[torch.zeros(size)]", 'last["step"]', "step + epoch > 5", False),
+        ("[torch.zeros(size)]", "held", "step", False),
+        ("log", 'last["step"]', "step + epoch > 5", False),
+        ("log", "held", "step", True),
+        ("log", 'last["step"]', "held", True),
+    ],
+)
+def test_what_a_function_is_given_and_does_not_give_back(
+    given: str, resumed: str, test: str, found: bool, lint_text: Lint
+) -> None:
+    text = TOLD.replace("{given}", given).replace("{resumed}", resumed).replace("{test}", test)
+    assert ("DDP401" in {one.code for one in findings(lint_text, text)}) is found
