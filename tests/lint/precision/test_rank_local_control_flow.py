@@ -279,3 +279,36 @@ def test_a_loop_that_goes_on_by_what_rank_0_keeps(lint_text: Lint, test: str, ke
     told = f"if rank == 0: {kept}\n    told = [done, best]\n    dist.broadcast_object_list(told, 0)"
     agreed = text.format(test=test, set=f"{told}\n    done, best = told")
     assert "DDP402" not in {one.code for one in lint_text(agreed)}
+
+
+NESTED = """
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        good = ~torch.isnan(x).any(dim=1)
+        if not good.all():
+            x, y = x[good], y[good]
+            if {inner}:
+                continue
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("inner", "told"), [("good.sum() == 0", "good.sum() == 0"), ("epoch > 3", "not good.all()")]
+)
+def test_conditions_within_each_other_are_one_decision(
+    inner: str, told: str, lint_text: Lint
+) -> None:
+    found = lint_text(SETUPS["distributed"] + NESTED.format(inner=inner))
+    (message,) = [one.message for one in found if one.code == "DDP402"]
+    assert f"by its own {told}:" in message
+
+
+def test_conditions_around_a_collective_are_one_decision(lint_text: Lint) -> None:
+    lines = "for x, y in loader:\n    if x.sum() > 0:\n        if y.sum() > 0:\n            {}\n"
+    for inner in ("dist.barrier()", "criterion(model(x), y).backward()"):
+        found = lint_text(SETUPS["distributed"] + lines.format(inner))
+        assert len([one for one in found if one.code == "DDP402"]) == 1

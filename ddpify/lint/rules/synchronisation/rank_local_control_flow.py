@@ -192,9 +192,12 @@ def check(script: Script) -> Iterator[Finding]:
     reported: set[cst.CSTNode] = set()
     unseen = UnseenCode(script)
     for node in exits(script):
-        for guard in deciding(script, node):
-            if unseen.may_be_agreed_on(guard.test) and not script.strict:
-                continue
+        own = [
+            guard
+            for guard in deciding(script, node)
+            if script.strict or not unseen.may_be_agreed_on(guard.test)
+        ]
+        for guard in _innermost(script, own):
             if guard.test not in reported:
                 reported.add(guard.test)
                 what = _LEFT_OUT if goes_on_after(script, node) else _LEFT
@@ -209,21 +212,36 @@ def check(script: Script) -> Iterator[Finding]:
             )
 
 
+def _innermost(script: Script, guards: list[Guard]) -> list[Guard]:
+    """The last of the conditions that lead to one place together: it is said once."""
+    return sorted(guards, key=lambda one: script.structure.order[one.statement])[-1:]
+
+
 def _meetings(script: Script, reported: set[cst.CSTNode]) -> Iterator[Finding]:
     """Collectives that a rank runs or not by its own values."""
     for call in script.structure.all(cst.Call):
         name = _meeting(script, call)
-        for guard in script.control.guards(call) if name is not None else ():
-            if guard.test in reported or script.control.asks_rank(guard.test):
-                continue
-            if guard.left_early and not _returns_before(script, guard, call):
-                continue
-            if _decides(script, guard) and not _is_in_both(script, guard, name):
+        own = _own_guards(script, call, name) if name is not None else []
+        around = _innermost(script, [one for one in own if not one.left_early])
+        for guard in (*around, *(one for one in own if one.left_early)):
+            if guard.test not in reported:
                 reported.add(guard.test)
                 asked = script.code(guard.test, 40)
                 what = f"ranks that reach {name}() wait in it for the others forever"
                 what = _DRIFT if name == _STEP else what
                 yield Finding(guard.test, f"each rank decides by its own {asked}: {what}")
+
+
+def _own_guards(script: Script, call: cst.Call, name: str) -> list[Guard]:
+    """The conditions on a rank's own values that decide whether it gets to a collective."""
+    return [
+        guard
+        for guard in script.control.guards(call)
+        if not script.control.asks_rank(guard.test)
+        and (not guard.left_early or _returns_before(script, guard, call))
+        and _decides(script, guard)
+        and not _is_in_both(script, guard, name)
+    ]
 
 
 def _decides(script: Script, guard: Guard) -> bool:
@@ -254,7 +272,7 @@ def _meeting(script: Script, call: cst.Call) -> str | None:
     return collective_of(script, call)
 
 
-def _is_in_both(script: Script, guard: Guard, name: str | None) -> bool:
+def _is_in_both(script: Script, guard: Guard, name: str) -> bool:
     """Whether the other branch has the same collective, or what follows a branch that leaves."""
     statement = guard.statement
     if not isinstance(statement, cst.If):
