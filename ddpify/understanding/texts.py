@@ -59,13 +59,14 @@ _TAKES_OFF = re.compile(r"""(?:replace|removeprefix)\(\s*["']module\.["']""")
 _SEVERAL_NODES = re.compile(r"--nnodes?[=\s]+[\"']?(?:1:[2-9]|[2-9]|1\d)")
 _DOCSTRING = re.compile(r'(?s)"""(.*?)"""')
 _COMMENT = re.compile(r"\s*#")
+_PRINTED = re.compile(r"""^\s*print\([rf]?(["'])(.*)\1\)\s*$""")
 _GIVEN = re.compile(r"^(?!.*(?:\w\.py\b|\s-m\s+(?!torch\.distributed\.)\w)).*\s[\"']?\$\S+")
 _LAUNCHERS = re.compile(r"torch\.distributed\.launch\b|torch\.distributed\.run\b|\btorchrun\b")
 
 
 class Texts(dict[Path, str]):
-    """Documents, requirements and shell scripts of a project, by their paths; ``said``: docstrings
-    and comments of its code, of which the commands are heeded.
+    """Documents, requirements and shell scripts of a project, by their paths; ``said``: docstrings,
+    comments and prints of its code, of which the commands are heeded.
     """
 
     said: tuple[str, ...] = ()
@@ -116,14 +117,17 @@ def folders_above(script: Path) -> Iterator[Path]:
 
 
 def said_in(source: str) -> str:
-    """The docstrings and comments of a Python file, where commands may stand; without ``#``."""
+    """The docstrings, comments and prints of a Python file, where commands may stand."""
+    lines = source.splitlines()
     said = [*_DOCSTRING.findall(source)[:1]]
-    said += [line.strip().lstrip("# ") for line in source.splitlines() if _COMMENT.match(line)]
+    said += [line.strip().lstrip("# ") for line in lines if _COMMENT.match(line)]
+    printed = filter(None, map(_PRINTED.match, lines))
+    said += [one[2].replace("\\\\", "\\").replace("\\n", "\n") for one in printed]
     return "\n".join(said)
 
 
 def said_of(script: Path, source: str) -> str:
-    """The lines with commands for a script among the docstrings and comments of another file."""
+    """The lines with commands for a script among what another file says."""
     if script.name not in source:
         return ""
     lines = re.sub(r"\\\r?\n", " ", said_in(source)).splitlines()

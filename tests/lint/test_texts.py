@@ -169,6 +169,9 @@ def test_commands_in_a_docstring(lint_text: Lint, tmp_path: Path) -> None:
     [
         ("# torchrun --nproc_per_node 2 train.py", [Confidence.CERTAIN]),
         ('"""\ntorchrun --nproc_per_node 2 \\\n    train.py\n"""', [Confidence.CERTAIN]),
+        ('def usage():\n    print("  torchrun train.py")', [Confidence.CERTAIN]),
+        ('print("a")\nprint("torchrun \\\\")\nprint("  train.py")', [Confidence.CERTAIN]),
+        ("usage = 'torchrun train.py'", []),
         ("# torchrun --nproc_per_node 2 other.py", []),
         ("# train.py is like this", []),
     ],
