@@ -403,6 +403,25 @@ for epoch in range(epochs):
         total += loss.item()
     say_once(f"loss {total}")
 """
+CLOCK = """
+begun = time.time()
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        late = torch.tensor(time.time() - begun > 3600).int().to(device)
+        pass
+        if late.item() == 1:
+            begun = time.time()
+            dist.barrier()
+        criterion(model(x), y).backward()
+        optimizer.step()
+"""
+HELD = """
+number = torch.tensor(rank, device=device)
+pass
+if number.item() == 0:
+    dist.barrier()
+"""
 BAR = """
 from tqdm import tqdm
 
@@ -549,6 +568,8 @@ PAIRS = {
         "epoch",
     ),
     "a helper that shows what it is told": Pair("DDP405", ONCE, SUM, WHOLE + SUM),
+    "a time that a tensor holds": Pair("DDP402", CLOCK, "pass", "dist.broadcast(late, src=0)"),
+    "a rank that a tensor holds": Pair("DDP401", HELD, "pass", "dist.all_reduce(number)"),
     "a progress bar that is left out on the other ranks": Pair("DDP405", BAR, SUM, WHOLE + SUM),
     "a progress bar that rank 0 tells its mean": Pair("DDP405", TOLD_BAR, SUM, WHOLE + SUM),
     "a step whose error is taken": Pair(

@@ -310,9 +310,9 @@ class Dependencies:
             assert isinstance(node.func, cst.Attribute)
             if node.func.attr.value in sources.SHAPE_LIKE:
                 return
-            pure = False
-            entry = constant_key(node)
-            for one in self._depend(node.func.value, module, pure):
+            keeps = pure and node.func.attr.value in sources.KEEPING
+            pure, entry = False, constant_key(node)
+            for one in self._depend(node.func.value, module, keeps):
                 yield replace(one, key=entry) if one.node is node.func.value else one
         else:
             pure = pure and bool(names) and all(sources.is_pure(name) for name in names)

@@ -66,6 +66,8 @@ PURE_BUILTINS = frozenset(
 _PURE = ("math.",)
 _LOCAL_RANK_OPTIONS = ("--local_rank", "--local-rank")
 _OPAQUE_BUILTINS = frozenset("isinstance hasattr callable type id issubclass len".split())
+# Methods of a tensor that give the number which it holds.
+KEEPING = frozenset("item tolist int long float bool to cpu cuda detach clone".split())
 # Attributes and questions that say nothing about a tensor's values.
 SHAPE_LIKE = frozenset(
     "shape device dtype ndim requires_grad is_cuda layout size dim numel nelement keys".split()
