@@ -360,7 +360,9 @@ def _squeezes(plan: Plan, edits: Edits) -> None:
         if not site.module.editable or not isinstance(node, cst.Call):
             continue
         extra = f", dim={dim}" if dim > 0 else ""
-        edits.change(node, _squeezing(f"{plan.options.alias}.squeeze", extra))
+        in_place = isinstance(node.func, cst.Attribute) and node.func.attr.value == "squeeze_"
+        name = "squeeze_" if in_place else "squeeze"
+        edits.change(node, _squeezing(f"{plan.options.alias}.{name}", extra))
         edits.note(site, f"{brief(node)}: keeps the dimension of the rows")
 
 

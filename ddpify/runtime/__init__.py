@@ -42,7 +42,7 @@ from ddpify.runtime.several_loaders import first, use_batch_of
 from ddpify.runtime.sharded_files import load_sharded, save_sharded
 from ddpify.runtime.share import replicated
 from ddpify.runtime.spread import spread
-from ddpify.runtime.squeezing import squeeze
+from ddpify.runtime.squeezing import squeeze, squeeze_
 from ddpify.runtime.start import init
 from ddpify.runtime.taking import take
 
@@ -88,6 +88,7 @@ __all__ = [
     "split",
     "spread",
     "squeeze",
+    "squeeze_",
     "sum",
     "sync_gradients",
     "take",

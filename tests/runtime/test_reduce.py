@@ -382,12 +382,14 @@ def _squeezed() -> list[list[int]]:
         x = _batch(total).reshape(-1, 1, 1)
         found += [list(dd.squeeze(one).shape) for one in (x, x.numpy())]
         found.append(list(dd.squeeze(x.transpose(0, 1), dim=1).shape))
+        dd.squeeze_(x)
+        found.append(list(x.shape))
     return found
 
 
 def test_a_squeeze_keeps_the_rows_of_more_than_one_sample() -> None:
     for rank, found in enumerate(run(_squeezed, 3)):
-        assert found == [[]] * 3 + [[1]] * 3 + [[2] if rank < 2 else [1]] * 3
+        assert found == [[]] * 4 + [[1]] * 4 + [[2] if rank < 2 else [1]] * 4
 
 
 def _arrays() -> list[float]:

@@ -9,6 +9,7 @@ from benchmarks.soundness.trying import Trial
 from tests.soundness.known_forms import of_unknown_dimensions, script
 
 IN_LOOP = [
+    "z = targets.mean(1, keepdim=True)\nz.squeeze_()\nloss = loss + (z * out[:, 0]).mean()",
     "d = torch.distributions.Categorical(logits=out)\nk = d.sample()\n"
     "loss = loss - (d.log_prob(k) * targets[:, 0]).mean() + d.entropy().amax()\n"
     "z = torch.distributions.Normal(torch.zeros(4), out.exp()).rsample()\n"
@@ -423,7 +424,7 @@ REFUSED = [
     ("collate", "inputs = samples[0][0]"),
     ("collate", "first, *_ = inputs.unbind(0)\ninputs = first"),
     ("collate", "for row in inputs:\n    r = row\ninputs = r"),
-    ("loop", "z = out.clone()\nz.squeeze_()\nprint(z.sum().item(), z.shape)"),
+    ("loop", "z = [out.clone()]\nz[0].squeeze_()\nprint(z[0].sum().item())"),
     (
         "loop",
         "at = labels.clamp(max=0)\nz = out.clone()\nz[at] = targets[at]\nloss = loss + z.mean()",

@@ -35,6 +35,8 @@ _SAME_ELEMENTS = frozenset("long int detach clone contiguous numpy Variable sque
 REORDERING = frozenset("flip roll flipud fliplr".split())
 # What gives one number of all elements, where no dimension is named.
 _TO_ONE = frozenset("mean sum prod norm max min std var".split())
+# What gives a tensor of its own, or a view that nothing else is called by.
+_ANEW = _TO_ONE | frozenset("argmax argmin clone unsqueeze gather cat stack".split())
 _NUMBERS = (NumberKind.NUMBER, NumberKind.MULTIPLE, NumberKind.ROUNDED)
 _POSITIONS_OF_SOME = ("nonzero", "argwhere", "flatnonzero")
 _DOTS = frozenset("dot vdot".split())
@@ -107,10 +109,10 @@ def _with_dimensions_moved(one: Operation) -> Value | None:
 
 def _squeezed(one: Operation) -> Value | None:
     """Without the dimensions of size one; where that is all, it is known to have one element."""
-    if one.name == "squeeze_" and not one.rest and not one.kwargs:
-        _forbid_single_rows(one)
     if one.name != "squeeze":
         return None
+    if _has_another_name(one):
+        _forbid_single_rows(one)
     if not one.run.collating:
         known = one.run.facts.sizes.squeezes
         known.setdefault(one.node, (one.run.site(one.node), one.data.dim))
@@ -121,8 +123,18 @@ def _squeezed(one: Operation) -> Value | None:
     return value(of_one_layer)
 
 
+def _has_another_name(one: Operation) -> bool:
+    """Whether it is in place, of what more is known by than the name that is bound again."""
+    func = one.node.func if isinstance(one.node, cst.Call) else None
+    if not isinstance(func, cst.Attribute) or func.attr.value != "squeeze_":
+        return False
+    made = func.value.func if isinstance(func.value, cst.Call) else None
+    anew = isinstance(made, cst.Attribute) and made.attr.value in _ANEW
+    return not (one.run.module.editable and (anew or isinstance(func.value, cst.Name)))
+
+
 def _forbid_single_rows(one: Operation) -> None:
-    """In place, a rank that has a single row loses the dimension of the rows."""
+    """Its dimensions would be told wrongly there, or stay a single row's."""
     if not one.run.collating and one.data.dim != NO_ROWS:
         packed = replace(one.data, definition_sites=frozenset(), form=Layout.PACKED)
         one.run.demand(one.operand, value(packed), uses.A_VIEW)

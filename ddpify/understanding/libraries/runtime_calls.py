@@ -137,6 +137,15 @@ def _squeeze(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs:
     return join(*(value(replace(a, ndim=0) if isinstance(a, Data) else a) for a in given.atoms))
 
 
+def _squeeze_in_place(
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    left = _squeeze(run, node, args, kwargs)
+    if isinstance(node, cst.Call) and isinstance(node.args[0].value, cst.Name):
+        run.bind(node.args[0].value.value, left)
+    return left
+
+
 def _snapshot(
     run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
@@ -218,6 +227,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "wrap_scaler": _given,
     "resumable": _given,
     "squeeze": _squeeze,
+    "squeeze_": _squeeze_in_place,
     "take": _taken,
     "snapshot": _snapshot,
     "global_like": _empty,

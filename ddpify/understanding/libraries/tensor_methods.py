@@ -42,7 +42,7 @@ _STRING_METHODS = frozenset(
     "format join strip split replace startswith endswith ljust rjust center zfill encode".split()
 )
 # What lays a tensor itself out anew, and the method that gives such a view of it.
-IN_PLACE = {f"{name}_": name for name in "t transpose swapaxes swapdims unsqueeze".split()}
+IN_PLACE = {f"{name}_": name for name in "t transpose swapaxes swapdims squeeze unsqueeze".split()}
 COPYING = ("expand", "repeat", "tile", "broadcast_to", "repeat_interleave")
 NEW = frozenset("new_zeros new_ones new_empty new_full".split())
 

@@ -312,6 +312,7 @@ SQUEEZES = {
     "brain(a)[:, :1].squeeze()": "dd.squeeze(brain(a)[:, :1])",
     "torch.squeeze(brain(a)[:, :1])": "dd.squeeze(brain(a)[:, :1])",
     "brain(a).t().squeeze()": "dd.squeeze(brain(a).t(), dim=1)",
+    "brain(a).sum(1, keepdim=True).squeeze_()": "dd.squeeze_(brain(a).sum(1, keepdim=True))",
     "brain(a)[:, :1].squeeze(1)": "brain(a)[:, :1].squeeze(1)",
 }
 
