@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import narrowing, uses
-from ddpify.understanding.batching import joint_loaders
+from ddpify.understanding.batching import carried_values, joint_loaders
 from ddpify.understanding.language import branch_tests, patterns
 from ddpify.understanding.libraries import own_methods
 from ddpify.understanding.syntax import is_main_guard
@@ -49,6 +49,7 @@ def _branches(run: RunState, node: cst.If, truth: bool | None) -> bool:
     expected = branch_tests.by_defaults(run, node.test) if truth is None and not against else None
     taken = joint_loaders.Taken(run)
     ends: list[_End] = []
+    written = carried_values.Written(run)
     left: frozenset[frozenset[Instance]] = frozenset()
     for holds in (True, False):
         possible = _narrow(run, node.test, holds=holds)
@@ -57,13 +58,16 @@ def _branches(run: RunState, node: cst.If, truth: bool | None) -> bool:
             names = dict(run.frame.scope.names)
             ends.append(_End(names, possible, run.frame.against_default))
             left |= run.current_loaders
+            written.reached()
         if holds:
             run.current_loaders = batch
+            written.next_side()
             taken.next_side()
             run.frame.scope.names.clear()
             run.frame.scope.names.update(start)
     run.current_loaders = left
     taken.join()
+    written.join()
     if node.orelse is None and len(ends) > 1 and _asks_a_setting(node.test):
         _drop_outdated(*ends)
     kept = [end for end in ends if end.possible] or ends

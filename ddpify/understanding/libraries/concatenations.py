@@ -203,6 +203,21 @@ def _samples_under_replicated(joining: _Joining) -> Value | None:
     return value(replace(gathered, form=Layout.GATHERED, flat=True))
 
 
+def _of_several_batches(joining: _Joining) -> Value | None:
+    """Rows of an earlier batch under those of the current one, which may be shared otherwise."""
+    run, rows = joining.run, [d for d in joining.inner if d.placement is Placement.SHARD]
+    under = joining.dim == 0 and joining.short != "stack" and not run.collating
+    if not under or run.frames_forward() or len({d.past for d in rows}) < 2:
+        return None
+    loaders = {loader for d in rows for loader in d.loaders}
+    if all(joint_loaders.equally_large(frozenset({a}), in_step=False) for a in loaders):
+        return None
+    for piece, held in joining.shown():
+        for data in held.data:
+            run.demand(piece, value(data), uses.A_KEPT_COLLECTION)
+    return joining.of_all_ranks() if joining.shown() else None
+
+
 def _of_several_kinds(joining: _Joining) -> Value | None:
     """A mean beside a sum, or a sum beside what all ranks hold: no one reduction suits them."""
     run, node, inner = joining.run, joining.node, joining.inner
@@ -232,6 +247,7 @@ _OF_ALL_PIECES = (
     _along_unknown,
     _of_a_queue,
     _samples_under_replicated,
+    _of_several_batches,
     _of_several_kinds,
     _of_others,
 )

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.convert.examples import HEAD, STEP, added
+from ddpify.errors import DdpifyError
+from tests.convert.examples import HEAD, STEP, added, convert_text
 
 LOOP = """\
 {begin}
@@ -26,6 +27,15 @@ GROWN = {
         "seen = out if seen is None else torch.cat([seen, out], dim=0)",
         ["seen = dd.gather(out) if seen is None else torch.cat([seen, dd.gather(out)], dim=0)"],
     ),
+    "with another": (
+        "seen = z = None",
+        "if seen is None:\n        seen, z = out, b\n    else:\n"
+        "        seen, z = torch.cat((seen, out)), torch.cat((z, b))",
+        [
+            "seen, z = dd.gather(out), dd.gather(b)",
+            "seen, z = torch.cat((seen, dd.gather(out))), torch.cat((z, dd.gather(b)))",
+        ],
+    ),
     "from nothing": (
         "seen = torch.zeros(0, 3)",
         "seen = torch.cat([seen, out, 2 * out])",
@@ -40,6 +50,49 @@ def test_what_a_tensor_grows_by_is_gathered(tmp_path: Path, name: str, loader: s
     begin, grow, expected = GROWN[name]
     lines = added(tmp_path, HEAD + STEP + LOOP.format(begin=begin, grow=grow, loader=loader))
     assert [line for line in lines if "seen" in line] == expected
+
+
+KEEPER = """\
+class Keeper:
+    def __init__(self):
+        self.seen = None
+
+    def take(self, out):
+        {take}
+
+
+keeper = Keeper()
+for a, b in feed:
+    keeper.take(brain(a).detach())
+print(keeper.seen.std(0))
+"""
+TAKEN = {
+    "in one of two branches": (
+        "if self.seen is None:\n            self.seen = out\n        else:\n"
+        "            self.seen = torch.cat((self.seen, out))"
+    ),
+    "after an early end": (
+        "if self.seen is None:\n            self.seen = out\n            return\n"
+        "        self.seen = torch.cat((self.seen, out))"
+    ),
+    "in one line": "self.seen = out if self.seen is None else torch.cat((self.seen, out))",
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_what_an_object_keeps_of_all_batches_is_gathered(tmp_path: Path, name: str) -> None:
+    lines = added(tmp_path, HEAD + STEP + KEEPER.format(take=TAKEN[name]))
+    assert sum(line.count("dd.gather(out)") for line in lines) == 2
+    assert not any("dd.mean(keeper" in line for line in lines)
+
+
+def test_rows_of_two_batches_are_not_told_apart_in_a_function(tmp_path: Path) -> None:
+    text = (
+        HEAD + STEP + LOOP.format(begin="seen = None", grow="seen = add(seen, out)", loader="feed")
+    )
+    adding = "def add(old, new):\n    return new if old is None else torch.cat([old, new])\n"
+    with pytest.raises(DdpifyError, match="has given the next"):
+        convert_text(tmp_path, adding + text)
 
 
 def test_views_that_are_joined_within_a_batch_stay(tmp_path: Path) -> None:
