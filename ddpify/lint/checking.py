@@ -19,9 +19,11 @@ from ddpify.understanding.budget import Exhausted
 from ddpify.understanding.libraries.frameworks import ALL, frameworks_of
 
 # A file without any of these words has nothing that a rule could find, whatever it imports.
+# Networks are full of ``global_pool``, which lists no files.
 _OF_RULES = re.compile(
     r"backward|distributed|DataLoader|multiprocessing|cuda|\.to\(|torch\.save|torch\.load|random_split"
-    r"|makedirs|mkdir|SummaryWriter|wandb|download|open\(|fairscale|apex|listdir|glob|ddpify"
+    r"|makedirs|mkdir|SummaryWriter|wandb|download|open\(|fairscale|apex|listdir|ddpify"
+    r"|glob(?!al)|global_?rank"
 )
 # The same for the rules that no framework makes moot.
 _OF_OLD_NAMES = re.compile(
