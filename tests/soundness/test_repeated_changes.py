@@ -28,6 +28,14 @@ LOOPS = [
     "for _ in labels.tolist():\n    loss = loss + 0.01\nr = 0.0",
     "for _, label in zip(out, labels):\n    loss -= 0.01\nr = 0.0",
     "r = 0.0\nfor row in out:\n    r = 0.9 * r + row.sum()",
+    "r = 0.1\nfor _ in out.unbind(0):\n    r /= 1.1",
+    "r = 1.0\nfor _ in torch.split(out, 2):\n    r = r * 0.9",
+    "r = 1.0\nfor _ in labels.unique():\n    r = r * 0.9",
+    "import itertools\nn = itertools.count()\nfor _ in out:\n    r = next(n)",
+    "import math\nr = math.prod(0.9 for _ in out)",
+    "r = len(''.join('x' for _ in out))",
+    "r = len({i: 1.0 for i in range(len(out))})",
+    "r = len({c: i for i, c in enumerate(labels.tolist())})",
 ]
 DIVIDED = [
     "found = []\nfor row in out:\n    found.append(row.sum())\nr = torch.stack(found).mean()",

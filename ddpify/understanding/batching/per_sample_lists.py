@@ -315,6 +315,20 @@ def one_each(run: RunState, atom: Atom) -> Data | None:
     return Data(Placement.SHARD, loaders, form=Layout.LISTED) if loaders else None
 
 
+def take_all(run: RunState, held: Value) -> None:
+    """Let ``"".join("x" for _ in out)`` go through the rows of all ranks: their number tells."""
+    for made in held.of(Instance):
+        if one_each(run, made) is not None and isinstance(made.site, cst.BaseComp):
+            through = made.site.for_in.iter
+            ask_for_all(run, through, run.iterate(through, run.seen(through)))
+
+
+def ask_for_all(run: RunState, through: cst.BaseExpression, picked: Value) -> None:
+    """Let a loop go through the rows of all ranks, each round of which picks one."""
+    rows = (a for a in deep_atoms(picked) if isinstance(a, Data) and a.is_of_one_sample)
+    run.demand(through, value(*rows), uses.A_TABLE)
+
+
 def _is_made_of(made: cst.BaseExpression, target: cst.BaseExpression) -> bool:
     """Whether an expression reads a name that a loop sets."""
     names = {one.value for one in names_of(target) if isinstance(one, cst.Name)}

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.batching import collating_order
+from ddpify.understanding.batching import collating_order, earlier_samples
 from ddpify.understanding.frames import Loop
 from ddpify.understanding.liveness import Names, assigned, bound_in, reads, taken_over
 from ddpify.understanding.operators.in_place import changes_values
+from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Data, deep_atoms, value
 
@@ -36,9 +37,11 @@ def check(run: RunState, loop: Loop) -> None:
     if not isinstance(node, cst.For):
         return
     samples = run.collating and collating_order.are_samples(run, loop.element)
-    if not (loop.rows or samples) or not _repeats(run, node):
+    mixed = (d for d in run.seen(node.iter).data if d.placement is Placement.COUPLED)
+    rows = loop.rows or tuple(mixed)  # as many as ``labels.unique()`` has
+    if not (rows or samples) or not (_repeats(run, node) or earlier_samples.go_on(run, node)):
         return
-    for data in loop.rows:
+    for data in rows:
         run.demand(node.iter, value(data), uses.A_TABLE)
     for atom in deep_atoms(loop.element) if samples else ():
         for loader in atom.loaders if isinstance(atom, Data) else ():

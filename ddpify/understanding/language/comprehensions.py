@@ -51,6 +51,8 @@ def comprehension(run: RunState, node: Comprehension) -> Value:
         item = _item(run, node)
     for shown in _made_in_round(node):
         collating_order.gone_through(run, node.for_in, first, shown)
+    if isinstance(node, cst.DictComp) and not any(local_data(item)):
+        per_sample_lists.ask_for_all(run, node.for_in.iter, first)  # their number is what it holds
     each = per_sample_lists.is_of_each(run, node, first, item)
     names.clear()
     names.update(before)

@@ -9,7 +9,7 @@ import libcst as cst
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import patterns, picked_views, row_writes, sequences
 from ddpify.understanding.arithmetic.denominators import LossCall
-from ddpify.understanding.batching import sample_totals
+from ddpify.understanding.batching import per_sample_lists, sample_totals
 from ddpify.understanding.libraries import (
     distributions,
     functions,
@@ -84,6 +84,9 @@ def _call(
     of_samples = sample_totals.by_function(run, node, name, args)
     if of_samples is not None:
         return of_samples
+    if sample_totals.makes_a_number(name):
+        for one in args:
+            per_sample_lists.take_all(run, one)
     handler = functions.FUNCTIONS.get(name)
     if handler is not None:
         return handler(run, node, args, kwargs)

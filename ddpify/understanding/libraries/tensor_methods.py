@@ -12,7 +12,12 @@ from ddpify.understanding.arguments import argument_pairs
 from ddpify.understanding.arithmetic import (
     tensors,
 )
-from ddpify.understanding.batching import handmade_batches, in_place_writes, part_steps
+from ddpify.understanding.batching import (
+    handmade_batches,
+    in_place_writes,
+    part_steps,
+    per_sample_lists,
+)
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.libraries import random_numbers, side_effects
 from ddpify.understanding.libraries.instances import MOVES
@@ -116,6 +121,7 @@ def of_plain(  # type: ignore[no-untyped-def]
     if literal or (name in _STRING_METHODS and not constant):
         for expression, one in argument_pairs(node, args, kwargs):
             run.demand_held(expression, one, "a formatted string")
+            per_sample_lists.take_all(run, one)
         return REPLICATED
     if isinstance(atom, Tup):
         return join(*atom.items) if name == "index" else REPLICATED
