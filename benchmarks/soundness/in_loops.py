@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from benchmarks.soundness.drafting import Draft, any_sink, statement, with_sink, written
-from benchmarks.soundness.forms import dimensions, gradients, losses, positions, sinks
+from benchmarks.soundness.forms import dimensions, gradients, losses, positions, rounds, sinks
 from benchmarks.soundness.forms.operators import OF_THREE, OPERATORS, SAME_SHAPE
 from benchmarks.soundness.parts import MODELS, Parts
 
@@ -29,6 +29,13 @@ def several(chance: random.Random) -> Draft:
 def places(chance: random.Random) -> Draft:
     """Positions of rows that the script works out itself."""
     lines = chance.choice(positions.POSITIONS)
+    drawn = [written(line, "out", "targets", "labels") for line in lines]
+    return with_sink("; ".join(lines), Parts(result=drawn), any_sink(chance))
+
+
+def by_rounds(chance: random.Random) -> Draft:
+    """A loop of a round for each row, or what rows pick from a table."""
+    lines = chance.choice(rounds.ROUNDS)
     drawn = [written(line, "out", "targets", "labels") for line in lines]
     return with_sink("; ".join(lines), Parts(result=drawn), any_sink(chance))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from benchmarks.soundness.drafting import Draft, any_sink, statement, with_sink, written
-from benchmarks.soundness.forms import layers
+from benchmarks.soundness.forms import layers, rounds
 from benchmarks.soundness.forms.operators import SAME_SHAPE
 from benchmarks.soundness.parts import Parts
 
@@ -37,6 +37,15 @@ def net(lines: list[str], arguments: str = "inputs") -> list[str]:
         "",
         "",
     ]
+
+
+def by_rounds(chance: random.Random) -> Draft:
+    """A loop of a round for each row, or what rows pick from a table, in a model's forward."""
+    lines = chance.choice(rounds.ROUNDS)
+    drawn = [written(line, "h", "inputs", "h.argmax(1)") for line in lines]
+    parts = Parts(model=["model = Net()"])
+    parts.definitions = net([*drawn, chance.choice(FORWARD_ENDS)])
+    return Draft("; ".join(lines), parts)
 
 
 def forward(chance: random.Random) -> Draft:

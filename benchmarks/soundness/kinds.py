@@ -12,6 +12,8 @@ KINDS: dict[str, tuple[Callable[[random.Random], Draft], int]] = {
     "loop": (in_loops.loop, 6),
     "several": (in_loops.several, 2),
     "positions": (in_loops.places, 2),
+    "rounds": (in_loops.by_rounds, 2),
+    "rounds-forward": (in_models.by_rounds, 1),
     "dimensions": (in_loops.batch_dimension, 2),
     "forward": (in_models.forward, 6),
     "criterion": (in_loops.criterion, 3),
