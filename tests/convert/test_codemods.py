@@ -923,10 +923,10 @@ def test_parameters_are_followed_to_their_model(tmp_path: Path, name: str) -> No
     assert "brain = dd.wrap(nn.Linear(4, 3))" in added(tmp_path, text + STEP)
 
 
-def test_a_model_that_a_collection_keeps_is_wrapped_by_its_own_name(tmp_path: Path) -> None:
+def test_a_model_that_a_collection_keeps_is_wrapped_where_it_is_made(tmp_path: Path) -> None:
     made = "nets = {'a': nn.Linear(4, 3)}\nbrain = nets['a']"
     lines = added(tmp_path, HEAD.replace("brain = nn.Linear(4, 3)", made) + STEP)
-    assert [line for line in lines if "wrap" in line] == ["brain = dd.wrap(brain)"]
+    assert [line for line in lines if "wrap" in line] == ["nets = {'a': dd.wrap(nn.Linear(4, 3))}"]
 
 
 def test_a_model_from_a_module_by_a_computed_name(tmp_path: Path) -> None:

@@ -232,15 +232,22 @@ def buffer(
         _demand(run, shown, data, by_index=False)
 
 
-def is_of_parameters(run: RunState, owner: Value) -> bool:
-    """Whether this is a model's parameters or one of them, as ``layer.weight`` is."""
+def is_of_parameters(run: RunState, shown: cst.BaseExpression) -> bool:
+    """Whether this is a model's parameters or one of them, as ``layer.weight``, or its ``grad``."""
+    if isinstance(shown, cst.Attribute) and shown.attr.value in _OF_PARAMETERS:
+        return is_of_parameters(run, shown.value)
     return any(
-        isinstance(a, Params) or (isinstance(a, Instance) and run.is_model(a)) for a in owner.atoms
+        isinstance(a, Params) or (isinstance(a, Instance) and run.is_model(a))
+        for a in run.seen(shown).atoms
     )
 
 
 def parameter(
-    run: RunState, owner: Value, name: str, shown: cst.BaseExpression, new: Value
+    run: RunState,
+    owner: cst.BaseExpression,
+    name: str,
+    shown: cst.BaseExpression,
+    new: Value,
 ) -> None:
     """``layer.bias.data = rows.mean(0)``, or ``grad``: all ranks' models hold the same."""
     if name in _OF_PARAMETERS and is_of_parameters(run, owner):

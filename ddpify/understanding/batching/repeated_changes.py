@@ -39,7 +39,9 @@ def check(run: RunState, loop: Loop) -> None:
     samples = run.collating and collating_order.are_samples(run, loop.element)
     mixed = (d for d in run.seen(node.iter).data if d.placement is Placement.COUPLED)
     rows = loop.rows or tuple(mixed)  # as many as ``labels.unique()`` has
-    if not (rows or samples) or not (_repeats(run, node) or earlier_samples.go_on(run, node)):
+    if not (rows or samples) or not (
+        _repeats(run, node) or (rows and earlier_samples.go_on(run, node))
+    ):
         return
     for data in rows:
         run.demand(node.iter, value(data), uses.A_TABLE)
@@ -68,8 +70,9 @@ def _changes(run: RunState, node: cst.CSTNode, carried: Names, own: Names) -> bo
 
 def _changes_in_place(run: RunState, node: cst.AugAssign, carried: Names, own: Names) -> bool:
     """``n += 1`` or ``table["a"] *= 0.9``."""
-    if _is_of_rows(run, node.value) and (isinstance(node.operator, _ADDED) or run.collating):
-        return False
+    added = isinstance(node.operator, _ADDED)
+    if (added and run.collating) or (_is_of_rows(run, node.value) and (added or run.collating)):
+        return False  # sums over samples are told by what is added
     if isinstance(node.target, cst.Name):
         return node.target.value in carried
     return not _is_of_rows(run, node.value) and _is_older(run, node.target, own)
@@ -92,7 +95,7 @@ def _replaces(
     others = [one for one in _terms(new) if not (isinstance(one, cst.Name) and one.value == name)]
     added = len(others) < len(list(_terms(new))) and not any(name in reads(one) for one in others)
     if run.collating:
-        return not any(_is_of_rows(run, one) for one in _parts(new, name))
+        return not added and not any(_is_of_rows(run, one) for one in _parts(new, name))
     return not added or not all(_is_of_rows(run, one) for one in others)
 
 
@@ -117,6 +120,8 @@ def _calls(run: RunState, node: cst.Call, method: cst.Attribute, own: Names) -> 
     name = method.attr.value
     changing = changes_values(name) and name not in _SETTING
     if not changing and name not in _GROWING:
+        return False
+    if run.collating and name in _GROWING:
         return False
     given = any(_is_of_rows(run, one.value) for one in node.args)
     return not given and _is_older(run, method.value, own) and bool(node.args)

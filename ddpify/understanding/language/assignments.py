@@ -153,7 +153,7 @@ def _kept(
             elements.kept(run, shown, new)
         for owner in run.seen(target.value).of(Instance):
             carried_values.stored(run, owner, target.attr.value, shown, new)
-        persistent_state.parameter(run, run.seen(target.value), target.attr.value, shown, new)
+        persistent_state.parameter(run, target.value, target.attr.value, shown, new)
         persistent_state.buffer(run, target, shown, new, added=added)
 
 
@@ -333,7 +333,9 @@ def _one_by_one(
 def _assign_attribute(run: RunState, target: cst.Attribute, new: Value) -> None:
     owner = run.eval(target.value)
     local = any(data.placement.local for data in new.data)
-    of_tensor = not (_is_of_the_project(owner) or persistent_state.is_of_parameters(run, owner))
+    of_tensor = not (
+        _is_of_the_project(owner) or persistent_state.is_of_parameters(run, target.value)
+    )
     if target.attr.value == "data" and local and of_tensor:
         assign(run, target.value, new)  # the tensor takes other values, and is this from now on
         return

@@ -87,8 +87,8 @@ def set_attribute(run: RunState, node: cst.BaseExpression, args: list[Value]) ->
         known = bool(texts) and all(isinstance(text, str) for text in texts)
         names = texts if known and len(texts) == len(args[1].atoms) else _prefixes(node)
         for name in names:
-            shown = argument_pairs(node, args, {})[2][0]
-            persistent_state.parameter(run, args[0], str(name), shown, args[2])
+            holder, _, shown = [given for given, _ in argument_pairs(node, args, {})][:3]
+            persistent_state.parameter(run, holder, str(name), shown, args[2])
         for made in args[0].of(Class):
             made.scope.names.update({str(name): args[2] for name in names})
         for owner in args[0].of(Instance):

@@ -45,6 +45,7 @@ from ddpify.understanding.values import (
     CONTAINERS,
     REPLICATED,
     UNKNOWN,
+    Atom,
     Class,
     Data,
     Function,
@@ -74,22 +75,8 @@ def call_method(
     for atom in method.receiver.atoms:
         if known and isinstance(atom, Number):
             continue  # what else may come here is the same kind of object, as far as is known
-        if isinstance(atom, Data) and atom.is_position and not any(one.data for one in args):
-            results.append(row_numbers.shifted(value(atom)))
-        elif isinstance(atom, Data):
-            samples_by_place.changed(run, node, atom, name)
-            results.append(of_tensor(run, node, atom, name, args, kwargs))
-        elif isinstance(atom, ReplicatedTensor):
-            results.append(of_batch(run, node, atom, method.name, args, kwargs))
-        elif isinstance(atom, Instance):
-            results.append(_object_method(run, node, atom, method.name, args, kwargs))
-        elif isinstance(atom, Params):
-            results.append(of_parameters(run, node, atom, method.name, args, kwargs))
-        elif isinstance(atom, Class):
-            results.append(_of_class(run, node, atom, method.name, args, kwargs))
-        else:
-            plain = of_plain(run, node, atom, method.name, args, kwargs)
-            results.append(loaded_files.method(run, atom, method.name, args, plain))
+        called = name if isinstance(atom, Data) else method.name
+        results.append(_of_atom(run, node, atom, called, args, kwargs))
     shown = _receiver(node)
     if changes_values(method.name):
         picked_views.change(
@@ -99,6 +86,27 @@ def call_method(
     if name != method.name and isinstance(node, cst.Call):
         _laid_out(run, node, made)
     return made
+
+
+def _of_atom(  # type: ignore[no-untyped-def]
+    run: RunState, node: cst.BaseExpression, atom: Atom, name: str, args, kwargs
+) -> Value:
+    """A method of one of the things that a value may be."""
+    if isinstance(atom, Data):
+        if atom.is_position and not any(one.data for one in args):
+            return row_numbers.shifted(value(atom))
+        samples_by_place.changed(run, node, atom, name)
+        return of_tensor(run, node, atom, name, args, kwargs)
+    if isinstance(atom, ReplicatedTensor):
+        return of_batch(run, node, atom, name, args, kwargs)
+    if isinstance(atom, Instance):
+        return _object_method(run, node, atom, name, args, kwargs)
+    if isinstance(atom, Params):
+        return of_parameters(run, node, atom, name, args, kwargs)
+    if isinstance(atom, Class):
+        return _of_class(run, node, atom, name, args, kwargs)
+    plain = of_plain(run, node, atom, name, args, kwargs)
+    return loaded_files.method(run, atom, name, args, plain)
 
 
 def _of_class(  # type: ignore[no-untyped-def]

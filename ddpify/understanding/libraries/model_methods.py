@@ -25,7 +25,12 @@ from ddpify.understanding.libraries.instances import (
     library_model,
 )
 from ddpify.understanding.libraries.opaque import call_instance, opaque
-from ddpify.understanding.libraries.tensor_methods import like_another, of_plain
+from ddpify.understanding.libraries.tensor_methods import (
+    backward,
+    like_another,
+    of_plain,
+    receiver_of,
+)
 from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import (
     REPLICATED,
@@ -47,6 +52,13 @@ if TYPE_CHECKING:
 _SETTING_UP = frozenset(
     "__init__ add_module load_state_dict register_buffer register_parameter state_dict"
     " zero_grad".split()
+)
+
+
+# What numbers, or an array, are made of a parameter by: these are none.
+_READING = frozenset(
+    "item tolist numpy numel nelement size dim norm sum mean std var max min amax amin prod median"
+    " all any argmax argmin".split()
 )
 
 
@@ -200,8 +212,11 @@ def of_parameters(  # type: ignore[no-untyped-def]
     """A method of a model's parameters, or of one of them."""
     if name == "new" or name.startswith("new_"):  # a tensor of their kind, not one of them
         return like_another(run, node, name, args, kwargs)
-    if name not in MOVES and _have_parts([*args, *kwargs.values()]):
+    read = name in _READING or _have_parts([*args, *kwargs.values()])
+    if name not in MOVES and read:
         return of_plain(run, node, Number(ndim=atom.ndim or None), name, args, kwargs)
+    if name == "backward":
+        return backward(run, node, receiver_of(node), REPLICATED)
     _note_hook(run, node, name)
     if name == "requires_grad_":
         set_there = node.func if isinstance(node, cst.Call) else node
