@@ -45,7 +45,7 @@ def read(run: RunState, owner: Instance, key: str, held: Value) -> Value:
     if not held_parts.may_be_in(run, held):
         return held
     local = any(isinstance(a, Data) and a.placement.local for a in deep_atoms(held))
-    if not local or not run.in_batch_loop():
+    if not local or not run.in_batch_loop() or not run.is_older(owner):
         return held
     if any(map(_is_part, held.atoms)):
         _note(run, (owner, key))

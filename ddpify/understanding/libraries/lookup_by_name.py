@@ -10,6 +10,7 @@ from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.batching import persistent_state
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import content, indices_of
 from ddpify.understanding.values import (
     ANY_NAME,
     CHANGED,
@@ -153,11 +154,22 @@ def _prefixes(call: cst.BaseExpression) -> list[str]:
     return [f"{text}*"] if text.isidentifier() else []
 
 
+def _asked_for(above: cst.CSTNode | None) -> object:
+    """The text that a subscript around a dictionary of names has."""
+    indices = indices_of(above) if isinstance(above, cst.Subscript) else []
+    text = indices[0] if len(indices) == 1 else None
+    return content(text) if isinstance(text, cst.SimpleString) else None
+
+
 def named_in(run: RunState, node: cst.BaseExpression, scope: Scope) -> Instance:
-    """The classes, functions and parts of batches that names stand for, as a dictionary."""
+    """The classes, functions and parts of batches that names stand for, as a dictionary.
+
+    Where ``globals()["F"]`` says which is asked for, it holds that one, whatever it is.
+    """
+    asked = _asked_for(run.module.parents.get(node))
     made = run.instance(node, run.module, "dict")
     for key, held in list(scope.names.items()):
-        if any(isinstance(a, (Class, Function, Data)) for a in held.atoms):
+        if key == asked or any(isinstance(a, (Class, Function, Data)) for a in held.atoms):
             run.put(made, f"[{key!r}]", held)
     return made
 
