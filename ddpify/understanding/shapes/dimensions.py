@@ -67,7 +67,7 @@ OF_MATRICES = {
     "outer": 2, "ger": 2,
 }  # fmt: skip
 _COUNTING = (NumberKind.NUMBER, NumberKind.MULTIPLE, NumberKind.ROUNDED, NumberKind.TOTAL)
-_KEEPINGLAYERS = frozenset(
+_KEEPING_LAYERS = frozenset(
     "Linear ReLU LeakyReLU PReLU ELU GELU SiLU Sigmoid Tanh Softmax LogSoftmax Dropout BatchNorm1d"
     " LayerNorm GroupNorm Identity Upsample UpsamplingNearest2d ZeroPad1d ZeroPad2d ReflectionPad1d"
     " ReflectionPad2d ReplicationPad1d ReplicationPad2d LocalResponseNorm RMSNorm ReLU6 Hardtanh"
@@ -140,7 +140,7 @@ def _through(layer: Instance, ndim: int) -> int:
             held = list(layer.arguments.get(str(place_), UNKNOWN).of(Instance))
             ndim = _through(held[0], ndim) if len(held) == 1 else 0
         return ndim
-    if short in _KEEPINGLAYERS:
+    if short in _KEEPING_LAYERS:
         return ndim
     if short == "Embedding":
         return ndim + 1 if ndim else 0
