@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.soundness.judging import Outcome
 from benchmarks.soundness.trying import Trial
-from ddpify.convert import convert_file
+from tests.soundness.divided import assert_same_without_gathering
 from tests.soundness.known_forms import script
 
 TABLE = "t = torch.arange(24.0).view(6, 4) / 24\n"
@@ -70,8 +70,4 @@ def test_so_they_are_in_a_forward(trial: Trial, lines: str) -> None:
 @pytest.mark.parametrize("lines", DIVIDED)
 def test_rows_of_matrices_stay_divided(trial: Trial, tmp_path: Path, lines: str) -> None:
     text = script("loop", f"{lines}\nloss = loss + 0.1 * r")
-    verdict = trial.verdict(text)
-    assert verdict.outcome is Outcome.SAME, verdict.detail
-    path = tmp_path / "train.py"
-    path.write_text(text)
-    assert b"dd.gather" not in convert_file(path).data
+    assert_same_without_gathering(trial, tmp_path, text)
