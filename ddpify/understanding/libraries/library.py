@@ -14,6 +14,7 @@ from ddpify.understanding.libraries import (
     distributions,
     functions,
     losses,
+    made_dimensions,
     own_methods,
     path_objects,
     python_functions,
@@ -37,8 +38,7 @@ from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.operators.in_place import changes_values
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import dimensions
-from ddpify.understanding.values import REPLICATED, Data, Instance, Number, Value, value
+from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Instance, Value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -170,8 +170,7 @@ def _parameter(
 ) -> Value:
     """A parameter has the values of the tensor that it is made of; no batch made by hand is one."""
     if not any(isinstance(a, Data) for one in (*args, *kwargs.values()) for a in one.atoms):
-        ndim = dimensions.of_value(args[0]) if args else None
-        return value(Number(ndim=ndim or None))
+        return made_dimensions.as_that_of(args[0] if args else UNKNOWN)
     return tensor_function(run, node, "torch.autograd.Variable", "Variable", args, kwargs)
 
 

@@ -8,16 +8,17 @@ import libcst as cst
 
 from ddpify.understanding.arithmetic.dimensions_left import noted
 from ddpify.understanding.shapes import dimensions
-from ddpify.understanding.values import Const, Instance, Tup, Value
+from ddpify.understanding.values import Const, Instance, Number, Tup, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
-_OF_SIZES = frozenset("zeros ones empty rand randn".split())
+FROM_VALUES = frozenset("tensor as_tensor array asarray".split())
+FILLED = frozenset("zeros ones empty".split())
+DRAWN = ("rand", "randn")
 _OF_A_SHAPE = {"full": 0, "randint": -1}  # which of the arguments holds the sizes
 _IN_A_ROW = frozenset("arange range linspace logspace randperm bincount".split())
 _OF_ROWS = frozenset("eye identity".split())
-_WRITTEN_OUT = frozenset("tensor as_tensor array asarray".split())
 
 
 def note(run: RunState, node: cst.BaseExpression, name: str, short: str, made: Value) -> Value:
@@ -35,11 +36,11 @@ def of_call(run: RunState, node: cst.Call, name: str, short: str) -> int:
         return 1
     if short in _OF_ROWS:
         return 2
-    if short in _WRITTEN_OUT:
+    if short in FROM_VALUES:
         return _written_out(given[0])
     if short in _OF_A_SHAPE:
         return of_shape(run, given[_OF_A_SHAPE[short] :][:1])
-    if short not in _OF_SIZES:
+    if short not in FILLED and short not in DRAWN:
         return 0
     shape_alone = name.startswith("numpy.") and not name.startswith("numpy.random.")
     return of_shape(run, given[:1] if shape_alone else given)
@@ -54,6 +55,11 @@ def of_shape(run: RunState, sizes: list[cst.BaseExpression]) -> int:
     known |= {len(a.attributes) for a in held.of(Instance) if a.kind == "list"}
     known |= {1 for a in held.of(Const) if isinstance(a.value, int)}
     return known.pop() if len(known) == 1 and len(held.atoms) == 1 else 0
+
+
+def as_that_of(made_of: Value) -> Value:
+    """What a parameter or a buffer is that is made of a tensor which all ranks hold."""
+    return value(Number(ndim=dimensions.of_value(made_of) or None))
 
 
 def _written_out(node: cst.BaseExpression) -> int:

@@ -13,6 +13,7 @@ from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.batching import batch_layers, model_inputs
 from ddpify.understanding.libraries import (
     container_layers,
+    made_dimensions,
     mode_switches,
     sample_hooks,
     side_effects,
@@ -189,8 +190,8 @@ def _register_buffer(call: _Call, name: object) -> None:
     for shown, one in argument_pairs(call.node, call.args, call.kwargs)[1:]:
         call.run.demand_held(shown, one, uses.A_KEPT_COLLECTION)
     if isinstance(name, str):
-        ndim = dimensions.of_value(call.args[1]) if len(call.args) > 1 else None
-        call.run.put(call.model, name, value(Number(ndim=ndim or None)))
+        made_of = call.args[1] if len(call.args) > 1 else UNKNOWN
+        call.run.put(call.model, name, made_dimensions.as_that_of(made_of))
         call.run.facts.buffers.add((call.model, name))
 
 

@@ -32,10 +32,7 @@ if TYPE_CHECKING:
 
 Operands = list[tuple[cst.BaseExpression, Value]]
 
-FROM_VALUES = frozenset("tensor as_tensor array asarray".split())
 _OF_A_SIZE = frozenset("zeros ones empty full arange eye identity linspace logspace".split())
-_FILLED = frozenset("zeros ones empty".split())
-_DRAWN = ("rand", "randn")
 _BETWEEN = ("linspace", "logspace", "geomspace")
 _OF_PAIRS = frozenset("triu_indices tril_indices".split())
 _NUMPYS_OF_A_SIZE = _OF_A_SIZE | frozenset("repeat_interleave tile reshape broadcast_to".split())
@@ -82,7 +79,9 @@ class _Making:
     def of_a_list(self) -> bool:
         """Whether the numbers stand in a list, and are what the tensor holds."""
         single = self.short in _TYPED and len(self.operands) == 1
-        return (self.short in FROM_VALUES or single) and not self.operands[0][1].data
+        return (self.short in made_dimensions.FROM_VALUES or single) and not self.operands[0][
+            1
+        ].data
 
 
 def made(
@@ -138,7 +137,7 @@ def _of_a_total(making: _Making) -> Value | None:
     """By the number of all ranks' rows."""
     if not any(a.form is NumberKind.TOTAL for a in making.sizes):
         return None
-    if making.short in (*_DRAWN, "randint"):
+    if making.short in (*made_dimensions.DRAWN, "randint"):
         random_numbers.shared_in_forward(making.run, making.node)
     return value(_GATHERED)
 
@@ -208,7 +207,9 @@ def _sizes(short: str, operands: Operands) -> list[Data]:
     if short in _TYPED:  # LongTensor(n, 3), but not LongTensor([n, 3]) nor LongTensor(x.size())
         alone = given if len(given) > 1 else []
         return [a for held in alone for a in held.atoms if isinstance(a, Data)]
-    in_a_line = short in _DRAWN and len(given) == 1  # perhaps the elements of all rows
+    in_a_line = (
+        short in made_dimensions.DRAWN and len(given) == 1
+    )  # perhaps the elements of all rows
     made = given if short in _OF_A_SIZE or in_a_line else []
     if short == "randint":  # whose bounds are no sizes
         made = [held for held in given if any(True for _ in held.of(Tup, Instance))]
@@ -240,7 +241,7 @@ def _sized(making: _Making, counts: list[Data]) -> Value:
         return value(_PAIRS)
     rows = replace(counts[0].placed(Placement.SHARD), dim=sizes[0].dim if sizes else 0)
     ndim = 0
-    if short in _FILLED and isinstance(node, cst.Call):
+    if short in made_dimensions.FILLED and isinstance(node, cst.Call):
         ndim = made_dimensions.of_call(run, node, making.name, short)
     rows = replace(rows, ndim=ndim)
     counted = [part.node for part in sizes]
