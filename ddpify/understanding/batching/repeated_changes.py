@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 _ADDING = (cst.Add, cst.Subtract)
-_ADDED = (cst.AddAssign, cst.SubtractAssign)
+_ADDING_TO = (cst.AddAssign, cst.SubtractAssign)
 _GROWING = ("append", "extend", "appendleft")
 # In place, but the same however often it is done.
 _SETTING = frozenset("zero_ fill_ copy_ clamp_ clamp_min_ clamp_max_ relu_ abs_ sign_".split())
@@ -39,9 +39,9 @@ def check(run: RunState, loop: Loop) -> None:
     samples = run.collating and collating_order.are_samples(run, loop.element)
     mixed = (d for d in run.seen(node.iter).data if d.placement is Placement.COUPLED)
     rows = loop.rows or tuple(mixed)  # as many as ``labels.unique()`` has
-    if not (rows or samples) or not (
-        _repeats(run, node) or (rows and earlier_samples.go_on(run, node))
-    ):
+    if not rows and not samples:
+        return
+    if not _repeats(run, node) and not (rows and earlier_samples.go_on(run, node)):
         return
     for data in rows:
         run.demand(node.iter, value(data), uses.A_TABLE)
@@ -70,7 +70,7 @@ def _changes(run: RunState, node: cst.CSTNode, carried: Names, own: Names) -> bo
 
 def _changes_in_place(run: RunState, node: cst.AugAssign, carried: Names, own: Names) -> bool:
     """``n += 1`` or ``table["a"] *= 0.9``."""
-    added = isinstance(node.operator, _ADDED)
+    added = isinstance(node.operator, _ADDING_TO)
     if (added and run.collating) or (_is_of_rows(run, node.value) and (added or run.collating)):
         return False  # sums over samples are told by what is added
     if isinstance(node.target, cst.Name):
@@ -95,7 +95,7 @@ def _replaces(
     others = [one for one in _terms(new) if not (isinstance(one, cst.Name) and one.value == name)]
     added = len(others) < len(list(_terms(new))) and not any(name in reads(one) for one in others)
     if run.collating:
-        return not added and not any(_is_of_rows(run, one) for one in _parts(new, name))
+        return not added and not any(_is_of_rows(run, one) for one in _other_names(new, name))
     return not added or not all(_is_of_rows(run, one) for one in others)
 
 
@@ -108,7 +108,7 @@ def _terms(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         yield node
 
 
-def _parts(node: cst.BaseExpression, name: str) -> Iterator[cst.BaseExpression]:
+def _other_names(node: cst.BaseExpression, name: str) -> Iterator[cst.BaseExpression]:
     """The names in an expression, but for one."""
     for one in walk(node):
         if isinstance(one, cst.Name) and one.value != name:
@@ -119,9 +119,8 @@ def _calls(run: RunState, node: cst.Call, method: cst.Attribute, own: Names) -> 
     """``w.mul_(0.9)`` or ``found.append(1)`` of something older than the loop."""
     name = method.attr.value
     changing = changes_values(name) and name not in _SETTING
-    if not changing and name not in _GROWING:
-        return False
-    if run.collating and name in _GROWING:
+    growing = name in _GROWING and not run.collating
+    if not changing and not growing:
         return False
     given = any(_is_of_rows(run, one.value) for one in node.args)
     return not given and _is_older(run, method.value, own) and bool(node.args)
