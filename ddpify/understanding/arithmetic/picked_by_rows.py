@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 
 def replicated_item(run: RunState, node: cst.Subscript) -> Value:
     """An item of something replicated: sharded where the index is, as in ``weights[labels]``."""
-    count_places(run, node)
-    by_rows = _by_gathered(run, node) or rows_by_index(run, node) or at_position(run, node)
-    made = by_rows or handmade_batches.sliced(run, node) or _by_elements(run, node)
+    made = _by_index(run, node) or handmade_batches.sliced(run, node) or _by_elements(run, node)
     return made or REPLICATED
 
 
@@ -93,9 +91,13 @@ def rows_of_weights(run: RunState, node: cst.Subscript) -> Value | None:
         for index in indices_of(node)
         for atom in handmade_batches.replicated_tensors(run.seen(index))
     ]
+    return _by_index(run, node) or (value(*held) if held else None)
+
+
+def _by_index(run: RunState, node: cst.Subscript) -> Value | None:
+    """What rows, their number or their positions take; None where the index has none of them."""
     count_places(run, node)
-    by_rows = _by_gathered(run, node) or rows_by_index(run, node) or at_position(run, node)
-    return by_rows or (value(*held) if held else None)
+    return _by_gathered(run, node) or rows_by_index(run, node) or at_position(run, node)
 
 
 def rows_by_index(run: RunState, node: cst.Subscript) -> Value | None:

@@ -89,7 +89,8 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
             pair = _pair(run, node, operator, (left[0], one), (right[0], other), known=known)
             plain = [side for side, d in ((left, one), (right, other)) if d is None]
             ndim = _dimensions(run, operator, one, other, plain)
-            pair = with_ndim(_beside_more_dimensions(pair, one or other, len(plain), ndim), ndim)
+            pair = _beside_more_dimensions(pair, one or other, ndim) if plain else pair
+            pair = with_ndim(pair, ndim)
             if operator == "@":
                 width = widths.of_expression(right[0], run.module)
                 pair = columns.marked(pair, columns.of_product(one, other, width))
@@ -234,17 +235,14 @@ def broadcast(made: Value, operands: Sequence[Operand]) -> Value:
     rows = [data for _, one in operands for data in one.data]
     plain = [dimensions.of_value(one) or 0 for _, one in operands if not one.data]
     alike = len({(one.dim, one.ndim) for one in rows}) == 1
-    return (
-        _beside_more_dimensions(made, rows[0], len(plain), max(plain, default=0)) if alike else made
-    )
+    return _beside_more_dimensions(made, rows[0], max(plain, default=0)) if alike else made
 
 
-def _beside_more_dimensions(made: Value, rows: Data | None, plain: int, ndim: int) -> Value:
+def _beside_more_dimensions(made: Value, rows: Data | None, ndim: int) -> Value:
     """What rows make with a tensor of more dimensions, which come in front of theirs."""
-    more = ndim - rows.ndim if rows is not None and rows.ndim and plain else 0
-    if more <= 0:
+    if rows is None or not 0 < rows.ndim < ndim:
         return made
-    assert rows is not None
+    more = ndim - rows.ndim
     return value(
         *(
             replace(one, dim=one.dim + more)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import uses
+from ddpify.understanding import definition_sites, uses
 from ddpify.understanding.batching import earlier_samples
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
@@ -313,6 +313,12 @@ def one_each(run: RunState, atom: Atom) -> Data | None:
         one for data in deep_atoms(held) if isinstance(data, Data) for one in data.loaders
     )
     return Data(Placement.SHARD, loaders, form=Layout.LISTED) if loaders else None
+
+
+def count_beside_whole(run: RunState, shown: cst.BaseExpression, inside: Value) -> None:
+    """Ask for a rank's sums and numbers of rows that are added to numbers all ranks hold."""
+    beside = definition_sites.added_beside_whole(inside, counts=True)
+    run.demand(shown, value(*beside), uses.ONE_PLACEMENT)
 
 
 def take_all(run: RunState, held: Value) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import definition_sites, uses
+from ddpify.understanding import uses
 from ddpify.understanding.arguments import Keywords, argument_at
-from ddpify.understanding.batching import joint_loaders
+from ddpify.understanding.batching import joint_loaders, per_sample_lists
 from ddpify.understanding.libraries import instances
 from ddpify.understanding.libraries.python_iterables import (
     iterated,
@@ -105,8 +105,7 @@ def _reduce(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: 
         run.demand(argument_at(node, 1), args[1], uses.A_STATISTIC)
         return REPLICATED
     each = run.iterate(node, args[1])
-    beside = definition_sites.added_beside_whole(each, counts=True)
-    run.demand(argument_at(node, 1), value(*beside), uses.ONE_PLACEMENT)
+    per_sample_lists.count_beside_whole(run, argument_at(node, 1), each)
     result = join(each, args[2]) if len(args) > 2 else each
     for _ in range(2):
         result = join(result, run.call(node, args[0], [result, each], {}))

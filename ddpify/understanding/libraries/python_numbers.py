@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.records import replace
-from ddpify.understanding import alternatives, definition_sites, narrowing, uses
+from ddpify.understanding import alternatives, narrowing, uses
 from ddpify.understanding.arguments import argument_at
 from ddpify.understanding.arithmetic import tensor_pairs
 from ddpify.understanding.batching import (
@@ -153,8 +153,7 @@ def _sum(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         held = [a for a in inside if isinstance(a, Data)]
         if any(map(_is_of_all, held)) and len({a.placement for a in held}) > 1:
             _sum_whole(run, argument_at(node, 0), held)
-        beside = definition_sites.added_beside_whole(value(*inside), counts=True)
-        run.demand(argument_at(node, 0), value(*beside), uses.ONE_PLACEMENT)
+        per_sample_lists.count_beside_whole(run, argument_at(node, 0), value(*inside))
         results += [value(_as_sum(a)) for a in held]
     return join(*results) if results else REPLICATED
 

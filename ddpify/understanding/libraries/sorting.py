@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import definition_sites, uses
+from ddpify.understanding import uses
 from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.batching import per_sample_lists
 from ddpify.understanding.values import Value, deep_atoms, value
@@ -28,8 +28,6 @@ def compared(run: RunState, node: cst.BaseExpression, args: Sequence[Value], kwa
         return
     given = node.args[0].value if isinstance(node, cst.Call) and node.args else node
     run.demand(given, per_sample_lists.numbers(args[0]), uses.POSITIONS)
-    inside = value(*deep_atoms(args[0]))
-    beside = definition_sites.added_beside_whole(inside, counts=True)
-    run.demand(given, value(*beside), uses.ONE_PLACEMENT)
+    per_sample_lists.count_beside_whole(run, given, value(*deep_atoms(args[0])))
     if "key" in kwargs:
         run.call(node, kwargs["key"], [run.iterate(given, args[0])], {})

@@ -265,19 +265,19 @@ def _of_operands(call: _Call) -> Value:
     return _of_rows(call, involved) if changed is None else changed
 
 
+def _are_plain(operands: Operands) -> bool:
+    """Whether the operands that are no part of a rank hold nothing of all ranks' rows, either."""
+    return not any(isinstance(a, Data) for _, one in operands if not one.data for a in one.atoms)
+
+
 def _involved(call: _Call) -> Operands:
     """The operands that ranks hold in part, and what meets them row by row."""
     operands = call.operands
     involved = [(n, v) for n, v in operands if v.data]
-    plain = [(n, v) for n, v in operands[:2] if not v.data]
     if involved and call.short in _ROW_BY_ROW:
         by_hand = handmade_batches.replicated_tensors
         handmade_batches.meet(call.run, [(n, v) for n, v in operands if v.data or by_hand(v)])
-    if (
-        involved
-        and call.short in tensor_pairs.BINARY
-        and not any(isinstance(a, Data) for _, v in plain for a in v.atoms)
-    ):
+    if involved and call.short in tensor_pairs.BINARY and _are_plain(operands[:2]):
         return operands[:2]  # of which the other may have more dimensions
     beside = tensors.broadcasts(call.short) or call.short in _BY_INDEX | _ROW_BY_ROW
     if involved and beside:  # rows of all would meet a rank's there
