@@ -24,6 +24,9 @@ LOOPS = [
     f"{CUBE}r = (t[labels, :, labels].mean(1) * out[:, 0]).mean()",
     f"{TABLE}r = t.index_select(1, labels).softmax(1).pow(2).sum()",
     f"{TABLE}r = t.index_select(-1, labels).softmax(1).pow(2).sum()",
+    "r = (labels[None].double().softmax(-1).T * out).mean()",
+    "r = (torch.stack([labels, labels]).double().softmax(-1)[0] * out[:, 0]).mean()",
+    "r = (torch.eye(4)[labels].T.cumsum(-1).T * out).mean()",
     "r = torch.arange(4.0)[labels].softmax(-1).pow(2).sum()",
     "r = torch.tensor([0.3, 0.1, 0.2, 0.9])[labels].softmax(-1).pow(2).sum()",
     "r = torch.arange(12.0).view(4, 3)[labels, 0].softmax(-1).pow(2).sum()",
@@ -46,11 +49,15 @@ FORWARDS = [
     "h = h + self.body.bias.new_ones(len(h), 4).cumsum(0)",
     "h = h + self.body.weight[:, h.argmax(1)].mean(1)",
     "h = h + self.body.weight.index_select(1, h.argmax(1)).mean(1)",
+    f"{TABLE}h = h * (1 + t.index_select(1, h.argmax(1)).mean(-1).sum())",
+    f"{TABLE}h = h + t.index_select(1, h.argmax(1)).softmax(-1).abs().max()",
+    f"{TABLE}h = h / (1 + torch.index_select(t, 1, h.argmax(1)).mean(-1).numel())",
     "h = h + self.body.bias[h.argmax(1)].softmax(-1)[:, None]",
 ]
 DIVIDED = [
     "r = (torch.eye(4)[labels].softmax(-1) * out).sum(-1).mean()",
     "r = (torch.rand(4, 4)[labels] - out).pow(2).sum(-1).mean()",
+    "r = (torch.eye(4).index_select(0, labels).softmax(-1) * out).sum(-1).mean()",
     "r = (model.weight[labels] * out).sum(-1).mean()",
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -101,9 +102,15 @@ def leaves_one_each(run: RunState, node: cst.Subscript, atom: Data) -> bool:
     taken = [takes_one(run, at, i) is not False for at, kind, i in parts if kind == "index"]
     dropped = sum(taken) + max(taken.count(False) - 1, 0)  # what picks several at once meets
     kept = len(parts) - dropped
-    if not dropped and kinds[0] == "ellipsis" and "new" not in kinds:
-        return atom.one_each
+    if not dropped:
+        seen = kinds.count("whole") + kinds.count("slice")
+        return atom.one_each and not atom.ndim and seen < 2 and not _is_new_behind(kinds)
     return kept == 1 and dimensions.may_leave_one_each(atom, dropped)
+
+
+def _is_new_behind(kinds: Sequence[str]) -> bool:
+    """Whether an index puts a new dimension behind others, as ``x[:, None]`` does."""
+    return kinds[-1] == "new" and set(kinds) != {"new"}
 
 
 def dimension_left(run: RunState, node: cst.Subscript, dim: int) -> int:

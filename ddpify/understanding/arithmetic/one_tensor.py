@@ -98,13 +98,20 @@ def _with_dimensions_moved(one: Operation) -> Value | None:
     if dim is not None:
         behind_one = name == "unsqueeze" and data.dim == 0 < dim and data.form is Layout.TENSOR
         form = Layout.STATE if behind_one else data.form
-        one_each = name == "squeeze" and dimensions.may_leave_one_each(data, 1)
+        one_each = _may_stay_one_each(name, data, moved=dim > data.dim)
         return value(
             replace(data, dim=dim, definition_sites=data.counting, form=form, one_each=one_each)
         )
     if name in transpositions.TRANSPOSING and not data.opaque and data.dim != NO_ROWS:
         return across_samples.coupled(one.run, one.node, one.operand, data)
     return None
+
+
+def _may_stay_one_each(name: str, data: Data, *, moved: bool) -> bool:
+    """Whether rows may be the last dimension after one has been added, dropped or moved."""
+    if name == "squeeze":
+        return dimensions.may_leave_one_each(data, 1)
+    return name == "unsqueeze" and moved and data.one_each and not data.ndim
 
 
 def _squeezed(one: Operation) -> Value | None:

@@ -430,8 +430,19 @@ def _selected_by(
         for shown, held in operands:
             picked_dimension.of_all(run, shown, [one for one in held.data if one in found])
         return value(Data(Placement.REPLICATE, form=Layout.GATHERED, opaque=True))
+    ndim = dimensions.of_value(run.seen(operands[0][0])) or 0
     return value(
-        *(replace(d, dim=along, definition_sites=frozenset(), form=kept_form(d)) for d in found)
+        *(
+            replace(
+                one,
+                dim=along,
+                ndim=ndim,
+                one_each=ndim <= along + 1,
+                definition_sites=frozenset(),
+                form=kept_form(one),
+            )
+            for one in found
+        )
     )
 
 

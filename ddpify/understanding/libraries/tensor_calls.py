@@ -279,6 +279,8 @@ def _involved(call: _Call) -> Operands:
         handmade_batches.meet(call.run, [(n, v) for n, v in operands if v.data or by_hand(v)])
     if involved and call.short in tensor_pairs.BINARY and _are_plain(operands[:2]):
         return operands[:2]  # of which the other may have more dimensions
+    if involved and call.short == "index_select" and not operands[0][1].data:
+        return [operands[0], *involved]
     beside = tensors.broadcasts(call.short) or call.short in _BY_INDEX | _ROW_BY_ROW
     if involved and beside:  # rows of all would meet a rank's there
         return [(n, v) for n, v in operands if any(isinstance(a, Data) for a in v.atoms)]

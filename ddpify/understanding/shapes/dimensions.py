@@ -78,19 +78,19 @@ _KEEPING_LAYERS = frozenset(
 
 def after(name: str, ndim: int, rest: Sequence[Value]) -> int:
     """How many dimensions a tensor function leaves, by its name and further arguments."""
+    if name == "T" and not ndim:
+        return 2
     if keeps(name) or (rule_of(name) is Rule.ELEMENTWISE and all(map(_is_plain, rest))):
         return ndim
     if name in OF_MATRICES:
         return OF_MATRICES[name]
-    if name == "T" and not ndim:
-        return 2
     if name in ("permute", "view", "reshape", "repeat", "expand"):
         return _sizes(rest)
     if name == "flatten" and not ndim:
         return _of_flattened(rest)
     if not ndim:
         return 0
-    if name in ("unsqueeze", "one_hot"):
+    if name in ("unsqueeze", "one_hot", "embedding"):
         return ndim + 1
     if name == "squeeze" and rest:  # of a matrix, rows of one number each, or all that it was
         return ndim - 1 if ndim > 2 else 0

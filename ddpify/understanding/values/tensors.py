@@ -102,6 +102,11 @@ class Data(Atom):
             NumberKind.TOTAL,
         )
 
+    @property
+    def _may_be_one_each(self) -> bool:
+        """Whether these are rows that may be a single number for each sample."""
+        return self.placement is Placement.SHARD and (self.one_each or self.ndim == 1)
+
     def placed(self, placement: Placement) -> Data:
         """The same data under another placement, as a fresh tensor."""
         return replace(
@@ -111,7 +116,7 @@ class Data(Atom):
             form=Layout.TENSOR,
             opaque=False,
             ndim=0,
-            one_each=False,
+            one_each=placement is Placement.SHARD and self._may_be_one_each,
             boolean=False,
             views=frozenset(),
             listed=False,
