@@ -15,9 +15,14 @@ from ddpify.understanding.libraries.clocks import is_clock
 from ddpify.understanding.libraries.distributed import library_names
 from ddpify.understanding.libraries.entropy import SEEDED
 from ddpify.understanding.libraries.paths import path_of
+from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.sources import ANY_RANK, CLOCK
+from ddpify.understanding.values import UNKNOWN, Instance, Method, Value
 
-_FILES = ("tempfile.mkstemp", "tempfile.NamedTemporaryFile")
+_NAMED = "tempfile.NamedTemporaryFile"
+_FILES = ("tempfile.mkstemp", _NAMED)
+_READ = ("builtins.getattr", "builtins.vars", "operator.attrgetter", "inspect.getmembers")
 _FORMS = ("builtins.str", "builtins.int", "builtins.round")
 
 
@@ -58,17 +63,70 @@ def _take_rank_0s(
     for one in list(plan.flow.ancestry(used, site.module)):
         if one.label == CLOCK and one.node is not None:
             place = _place(plan, one.node, used, site)
-            if _opens_a_file(plan, one.node):
-                plan.refuse(_no_file_of_all(plan, one.node))
+            if isinstance(one.node, cst.Call) and _opens_a_file(plan, one.node):
+                if _finds_a_file(plan, one.node, used):
+                    plan.refuse(_no_file_of_all(plan, one.node))
             elif place is not None and on_all_ranks(plan, edits, place):
                 text = "the same on all ranks: rank 0 chooses it"
                 share(plan, edits, place, text, rule)
 
 
-def _opens_a_file(plan: Plan, node: cst.CSTNode) -> bool:
+def _opens_a_file(plan: Plan, call: cst.Call) -> bool:
     """Whether each process makes, and opens, a temporary file of its own."""
+    return any(name in _FILES for name in library_names(plan.facts.values.get(call.func)))
+
+
+def _finds_a_file(plan: Plan, opened: cst.Call, used: cst.BaseExpression) -> bool:
+    """Whether a path may be such a file: as itself, or by its name, which something reads.
+
+    What each rank writes into its own and reads from there, as a download does, is no path.
+    """
+    held = plan.facts.values.get(used)
+    if not held or any(name.startswith(_FILES) for name in _libraries(held)):
+        return True
+    if not any(name == _NAMED for name in library_names(plan.facts.values.get(opened.func))):
+        return True
+    return any(_reads_its_name(plan, opened, module) for module in plan.project.files)
+
+
+def _reads_its_name(plan: Plan, opened: cst.CSTNode, module: ModuleFile) -> bool:
+    """Whether a file reads what one that is opened is called, other than to log it."""
+    logged = {id(part) for call in walk(module.tree) if _logs(plan, call) for part in walk(call)}
+    bases = [_named(plan, node) for node in walk(module.tree) if id(node) not in logged]
+    return any(
+        one.node is opened
+        for base in bases
+        if base is not None
+        for one in plan.flow.ancestry(base, module)
+    )
+
+
+def _named(plan: Plan, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """What something reads the name of, or any attribute, as ``f.name`` and ``vars(f)`` do."""
+    if isinstance(node, cst.Attribute):
+        return node.value if node.attr.value in ("name", "__dict__") else None
+    if not isinstance(node, cst.Call) or not node.args:
+        return None
+    names = library_names(plan.facts.values.get(node.func))
+    return node.args[0].value if any(name in _READ for name in names) else None
+
+
+def _logs(plan: Plan, node: cst.CSTNode) -> bool:
+    """Whether a call writes its arguments into a log alone."""
     called = plan.facts.values.get(node.func) if isinstance(node, cst.Call) else None
-    return any(name in _FILES for name in library_names(called))
+    names = list(_libraries(called or UNKNOWN))
+    return bool(names) and all(name.startswith("logging.") for name in names)
+
+
+def _libraries(held: Value) -> Iterator[str]:
+    """What a library calls what a value may be: itself, its class, or that of a method's object."""
+    for atom in held.atoms:
+        if isinstance(atom, Method):
+            yield from _libraries(atom.receiver)
+        elif isinstance(atom, Instance):
+            yield atom.type if isinstance(atom.type, str) else ""
+        else:
+            yield from library_names(Value((atom,)))
 
 
 def _no_file_of_all(plan: Plan, node: cst.CSTNode) -> Refusal:
