@@ -42,6 +42,7 @@ from ddpify.understanding.libraries import (
     sample_hooks,
     vectorised,
 )
+from ddpify.understanding.libraries.distributed import forwards, held_model
 from ddpify.understanding.model_structure import is_batchnorm
 from ddpify.understanding.shapes import relative_ranks
 from ddpify.understanding.syntax import dotted
@@ -259,11 +260,21 @@ def call_instance(
         current_batch.used(run, node, (d for one in args for d in one.data))
     if not object_kinds.is_loss(target):
         args, kwargs = model_inputs.entered(run, node, target, args, kwargs)
+    _run_wrapped(run, node, target, args, kwargs)
     result = _call_object(run, node, target, args, kwargs)
     if not run.frames_forward():
         sample_hooks.called(run, node, target, [*args, *kwargs.values()])
     replicated_calls.note(run, node, target, [*args, *kwargs.values()], result)
     return result
+
+
+def _run_wrapped(
+    run: RunState, node: cst.BaseExpression, target: Instance, args: list[Value], kwargs: Keywords
+) -> None:
+    """Learn what the forward of a model in a DDP or FSDP object does with what that is given."""
+    for model in (held_model(target) or UNKNOWN).of(Instance):
+        for function in forwards(model):
+            call_function(run, function, args, kwargs, model, run.site(node), forward=True)
 
 
 def call_layer(

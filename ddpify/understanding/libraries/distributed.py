@@ -107,6 +107,12 @@ def held_model(wrapper: Instance) -> Value | None:
     return wrapper.arguments.get("module", UNKNOWN)
 
 
+def forwards(model: Instance) -> Iterator[Function]:
+    """The forward of a model whose class is the project's."""
+    found = model.type.find("forward") if isinstance(model.type, Class) else None
+    yield from found.of(Function) if found is not None else ()
+
+
 def is_wrapper(atom: object) -> bool:
     """Whether an object is a DDP or FSDP wrapper."""
     return isinstance(atom, Instance) and atom.type in WRAPPERS

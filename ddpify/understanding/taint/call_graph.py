@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.understanding.facts import Facts
+from ddpify.understanding.libraries.distributed import forwards, held_model
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.taint.scopes import collecting, parameters
-from ddpify.understanding.values import Bound, Class, Function, Instance, Value
+from ddpify.understanding.values import UNKNOWN, Bound, Class, Function, Instance, Value
 
 _PROPERTIES = ("property", "cached_property")
 
@@ -26,6 +27,13 @@ def called(facts: Facts, node: cst.Call) -> Iterator[Function]:
             for name in ("forward", "__call__"):
                 found: Value | None = atom.type.find(name)
                 yield from found.of(Function) if found is not None else ()
+
+
+def wrapped_forwards(facts: Facts, node: cst.Call) -> Iterator[Function]:
+    """The forwards that a call of a DDP or FSDP object runs, which are given what it is given."""
+    for wrapper in facts.values.get(node.func, UNKNOWN).of(Instance):
+        for model in (held_model(wrapper) or UNKNOWN).of(Instance):
+            yield from forwards(model)
 
 
 def read_as(facts: Facts, node: cst.Attribute) -> Iterator[Function]:

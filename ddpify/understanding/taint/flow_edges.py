@@ -22,7 +22,13 @@ from ddpify.understanding.libraries.object_kinds import BARS
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.taint import sources
-from ddpify.understanding.taint.call_graph import called, fields, initialisers, passed
+from ddpify.understanding.taint.call_graph import (
+    called,
+    fields,
+    initialisers,
+    passed,
+    wrapped_forwards,
+)
 from ddpify.understanding.taint.copies import is_copy
 from ddpify.understanding.taint.dependencies import Dependencies, Dependency, constant_key
 from ddpify.understanding.taint.locations import Location
@@ -284,7 +290,7 @@ class Collector:
             held = self.facts.values.get(node.func, value())
             bound = any(isinstance(a, (Bound, Instance)) for a in held.atoms)
             self._pass(node, function, skip=1 if bound else 0)
-        for function in initialisers(self.facts, node):
+        for function in (*initialisers(self.facts, node), *wrapped_forwards(self.facts, node)):
             self._pass(node, function, skip=1)
         for made, name, given in fields(self.facts, node):
             self.edge([("attribute", made.node, name)], given, node)
