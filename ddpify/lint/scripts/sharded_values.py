@@ -140,7 +140,8 @@ class Reading(Understood):
 
     def _taken_batches(self) -> Iterator[cst.Call]:
         """The calls that take one batch of a loader that is shared out: ``next(batches)``."""
-        for call in self.calls("builtins.next", everywhere=True):
+        methods = self.method_calls("next", "__next__", everywhere=True)
+        for call in (*self.calls("builtins.next", everywhere=True), *methods):
             held = [one for one in self.value(call).atoms if isinstance(one, Data)]
             loaders = {loader for one in held for loader in one.loaders}
             if not self.has_runtime and any(

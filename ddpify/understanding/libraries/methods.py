@@ -57,6 +57,7 @@ from ddpify.understanding.values import (
     Tup,
     Value,
     join,
+    library_value,
     value,
 )
 
@@ -159,6 +160,8 @@ def _object_method(  # type: ignore[no-untyped-def]
     if name == "__init__" and is_loader(atom):  # super().__init__(dataset, collate_fn=...)
         given_to_base(run, node, atom, args, kwargs)
         return REPLICATED
+    if name == "__iter__" and is_loader(atom):
+        return run.call(node, library_value("builtins.iter"), [value(atom)], {})
     if atom.role == "optimizer" and name == "step":
         for one in args:
             _closure(run, node, one)

@@ -269,7 +269,7 @@ class Dependencies:
         labels = list(self._labels(node, names))
         yield from (Dependency(label=label, node=node) for label in labels)
         yield from self._length(node, names)
-        if "builtins.next" in names:
+        if "builtins.next" in names or _takes_next(node):
             yield Dependency(("batches", node), node=node)  # who asks about ranks knows its label
         if any(sources.is_silent(name) for name in names) or self._opens_for_writing(node, names):
             return
@@ -372,6 +372,11 @@ def _is_alike(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Comparison) and (
         sources.asks_for_identity(node) or sources.asks_for_an_entry(node)
     )
+
+
+def _takes_next(node: cst.Call) -> bool:
+    """``batches.next()``, ``batches.__next__()``."""
+    return isinstance(node.func, cst.Attribute) and node.func.attr.value in ("next", "__next__")
 
 
 def _asks_for_ranks(node: cst.CSTNode) -> bool:
