@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.syntax import code_of
 
 _DEPTH = 4
 
@@ -23,11 +26,35 @@ def runs_only_after(
             and not in_one_loop
             and structure.order[early] < structure.order[late]
         )
-    caller = script.structure_of(early).function(early)
-    if caller is None or depth == 0:
+    if depth == 0:
         return False
-    calls = script.control.callers(caller)
-    return bool(calls) and all(runs_only_after(script, late, one.node, depth - 1) for one in calls)
+    caller = script.structure_of(early).function(early)
+    inside = _calls(script, caller) if caller is not None else _imports(script, early)
+    if inside and all(runs_only_after(script, late, one, depth - 1) for one in inside):
+        return True
+    outside = _calls(script, function)
+    return bool(outside) and all(runs_only_after(script, one, early, depth - 1) for one in outside)
+
+
+def _calls(script: Script, function: cst.CSTNode | None) -> list[cst.CSTNode]:
+    """The places that call a function; none where processes begin with it."""
+    if not isinstance(function, cst.FunctionDef) or function in script.control.spawned:
+        return []
+    return [one.node for one in script.control.callers(function)]
+
+
+def _imports(script: Script, node: cst.CSTNode) -> list[cst.CSTNode]:
+    """Where the script that a run starts with imports the file of a node, above all else there."""
+    module, entry = script.owners.get(node), script.project.entry
+    if module is None or module is entry:
+        return []
+    structure = script.structures[entry]
+    named = re.compile(rf"\b{re.escape(module.path.stem)}\b")
+    return [
+        one
+        for one in structure.all(cst.Import, cst.ImportFrom)
+        if structure.function(one) is None and named.search(code_of(one))
+    ][:1]
 
 
 def _runs_once(script: Script, function: cst.CSTNode | None) -> bool:

@@ -23,7 +23,7 @@ _SUBSETS = ("torch.utils.data.Subset", "torch.utils.data.dataset.Subset",
             "torch.utils.data.sampler.SubsetRandomSampler")  # fmt: skip
 _PERMUTATIONS = ("torch.randperm", "numpy.random.permutation", "random.sample",
                  "numpy.random.choice")  # fmt: skip
-_SHUFFLES = ("random.shuffle", "numpy.random.shuffle")
+SHUFFLES = ("random.shuffle", "numpy.random.shuffle")
 
 
 @record
@@ -66,12 +66,12 @@ def _permutations(script: Script) -> Iterator[Split]:
         for one in sources:
             if isinstance(one.node, cst.Call) and script.owners.get(one.node) is script.module:
                 _add(script, one.node, _PERMUTATIONS, found)
-        for shuffle in script.calls(*_SHUFFLES):
+        for shuffle in script.calls(*SHUFFLES):
             if (
                 shuffle.args
                 and script.flow.locations(shuffle.args[0].value, script.module) & locations
             ):
-                _add(script, shuffle, _SHUFFLES, found)
+                _add(script, shuffle, SHUFFLES, found)
     yield from found.values()
 
 

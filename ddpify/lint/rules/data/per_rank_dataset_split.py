@@ -22,6 +22,10 @@ indices = list(range(100))
 random.shuffle(indices)
 train = torch.utils.data.Subset(dataset, indices[:80])
 ```
+```python
+train, val = random_split(dataset, [80, 20])
+torch.manual_seed(0)
+```
 
 ## Use instead
 ```python
@@ -53,7 +57,8 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import may_be_seeded, seeds
-from ddpify.lint.scripts.splits import draw_alike, splits
+from ddpify.lint.scripts.sequence import runs_only_after
+from ddpify.lint.scripts.splits import Split, draw_alike, splits
 from ddpify.lint.scripts.unreached import is_called_from_elsewhere
 
 
@@ -70,8 +75,7 @@ def check(script: Script) -> Iterator[Finding]:
     for one in splits(script):
         if script.control.rank_guards(one.call) or script.has_runtime:
             continue
-        seeded = seeds if script.strict else may_be_seeded
-        if seeded(script, one.family):
+        if _may_be_seeded(script, one):
             continue
         if script.control.is_only_before_spawning(one.call):
             continue  # the ranks get what their parent has drawn
@@ -83,3 +87,11 @@ def check(script: Script) -> Iterator[Finding]:
             " train on"
         )
         yield Finding(one.call, text, draw_alike(script, one))
+
+
+def _may_be_seeded(script: Script, one: Split) -> bool:
+    """Whether a seed, or code that is not seen and may set one, comes before a split."""
+    known = seeds(script, one.family)
+    if known or script.strict:
+        return not all(runs_only_after(script, seed, one.call) for seed in known)
+    return may_be_seeded(script, one.family)

@@ -120,6 +120,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.datasets import datasets
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import agreed, family
+from ddpify.lint.scripts.splits import SHUFFLES
 from ddpify.understanding.libraries.entropy import starts_anew
 from ddpify.understanding.libraries.runtime_names import SHARD_BATCH, SPLIT
 from ddpify.understanding.placement import Placement
@@ -127,6 +128,7 @@ from ddpify.understanding.syntax import argument
 from ddpify.understanding.taint.sources import draws
 from ddpify.understanding.values import Class, Data, Function, Instance
 
+_PERMUTATIONS = {"numpy.random.permutation", "torch.randperm", "random.sample"}
 _GENERATORS = ("random.Random", "numpy.random.default_rng", "numpy.random.RandomState")
 
 
@@ -143,13 +145,28 @@ def check(script: Script) -> Iterator[Finding]:
     for loader in script.training_loaders:
         if not script.is_sharded(loader):
             continue
-        for dataset in datasets(loader):
+        for dataset in (*datasets(loader), *_divided(script, loader)):
             if dataset.module is script.module and _is_drawn(script, dataset):
                 yield Finding(
                     dataset.site,
                     "each rank draws a data set of its own: a sampler cannot split what is not the"
                     " same on all ranks",
                 )
+
+
+def _divided(script: Script, loader: Instance) -> Iterator[Instance]:
+    """The data sets of the project of which ``random_split()`` gives a loader a part."""
+    made, module = loader.site, script.owners.get(loader.site)
+    given = argument(made, "dataset", 0) if isinstance(made, cst.Call) else None
+    if given is None or module is None or datasets(loader):
+        return
+    for one in script.flow.ancestry(given.value, module):
+        if isinstance(one.node, (cst.Call, cst.Name)):
+            yield from (
+                x
+                for x in script.instances(one.node)
+                if isinstance(x.type, Class) and x.type.find("__getitem__") is not None
+            )
 
 
 def _split_again(script: Script) -> Iterator[Finding]:
@@ -195,7 +212,7 @@ def _differs(script: Script, name: str, call: cst.Call) -> bool:
     if starts_anew(script.facts, name, call):
         return True
     own = argument(call, "generator") is not None
-    return draws(name) and not own and not agreed(script, family(name))
+    return (draws(name) or name in SHUFFLES) and not own and not agreed(script, family(name))
 
 
 def _makers(script: Script, dataset: Instance) -> Iterator[cst.Call]:
@@ -204,10 +221,27 @@ def _makers(script: Script, dataset: Instance) -> Iterator[cst.Call]:
         made = dataset.type.find("__init__")
         for function in made.of(Function) if made is not None else ():
             yield from _calls(script.reached(function.node))
+        if isinstance(dataset.site, cst.Call):
+            yield from _shuffles(script, dataset.site)
     elif isinstance(dataset.site, cst.Call) and dataset.type.endswith(".TensorDataset"):
         for one in dataset.site.args:
             sources = script.flow.ancestry(one.value, script.owners[dataset.site])
             yield from _calls(source.node for source in sources)
+
+
+def _shuffles(script: Script, made: cst.Call) -> Iterator[cst.Call]:
+    """What draws an order, as ``random.shuffle(files)``, of what a data set is made with."""
+    module = script.owners[made]
+    sources = [one for given in made.args for one in script.flow.ancestry(given.value, module)]
+    locations = {one.location for one in sources if one.location is not None}
+    yield from (
+        call
+        for call in script.calls(*SHUFFLES, everywhere=True)
+        if call.args and script.flow.locations(call.args[0].value, script.owners[call]) & locations
+    )
+    yield from (
+        one for one in _calls(x.node for x in sources) if script.names(one.func) & _PERMUTATIONS
+    )
 
 
 def _calls(nodes: Iterable[cst.CSTNode | None]) -> Iterator[cst.Call]:
