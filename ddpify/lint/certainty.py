@@ -21,7 +21,7 @@ from ddpify.lint.scripts.left_to_launches import is_reached_by_none
 from ddpify.lint.scripts.named_nowhere import is_named_nowhere
 from ddpify.lint.scripts.options import asks_unknown
 from ddpify.lint.scripts.ranks_of_a_node import starts_one_rank_a_node
-from ddpify.lint.scripts.script_kinds import DISTRIBUTED
+from ddpify.lint.scripts.script_kinds import DISTRIBUTED, MAY_ASK
 from ddpify.lint.scripts.set_by_rank import object_guards
 from ddpify.lint.scripts.surely_ranks import asks_unseen, surely_asks_rank
 from ddpify.lint.scripts.unreached import joins_no_group
@@ -55,6 +55,7 @@ _WHEREVER_WRAPPED = frozenset(
     "stale-unwrapped-reference rank-local-learning-rate moved-or-cast-after-wrap"
     " parameters-outside-ddp".split()
 )
+_RATE = "rank-local-learning-rate"
 _UNDER_OPTIONS = frozenset({"hard-coded-device"})
 
 
@@ -80,6 +81,7 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
     ):
         anyway = rule.name in _WHEREVER_WRAPPED and runs_in_any_case(script.control, node)
         anyway = anyway or (rule.name in _WHEREVER_WRAPPED and _goes_with_a_step(script, node))
+        anyway = anyway or (rule.name == _RATE and _is_of_the_rank_alone(script, node))
         likely = anyway or rule.name in _UNDER_OPTIONS or _runs_where_distributed(script, node)
         return min(known, Confidence.LIKELY if likely else Confidence.POSSIBLE)
     if rule.name in _BY_RANK and not is_kept_by_rank(script.control, node):
@@ -102,6 +104,16 @@ def _runs_where_distributed(script: Script, node: cst.CSTNode) -> bool:
     wrapping = {one for wrap in script.wraps for one in control.branches(wrap.site.node)}
     asked = [one for one in control.guards(node) if asks_unknown(control, one.test)]
     return bool(asked) and all((code_of(one.test), one.positive) in wrapping for one in asked)
+
+
+def _is_of_the_rank_alone(script: Script, node: cst.CSTNode) -> bool:
+    """Whether an expression has the rank in it, and no option around it has a word about the
+    launch: ``if args.optimizer == "adam":``.
+    """
+    control = script.control
+    asked = [one for one in control.guards(node) if asks_unknown(control, one.test)]
+    of_rank = isinstance(node, cst.BaseExpression) and control.asks_rank(node)
+    return of_rank and not any(MAY_ASK.search(code_of(one.test)) for one in asked)
 
 
 def _goes_with_a_step(script: Script, node: cst.CSTNode) -> bool:

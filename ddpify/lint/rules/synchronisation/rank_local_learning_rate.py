@@ -2,7 +2,8 @@
 
 ## What it does
 Looks for `ReduceLROnPlateau.step(metric)` and for learning rates that are set by hand or given to
-an optimizer, with a value that only this rank has seen, or the rank itself.
+an optimizer, with a value that only this rank has seen, or the rank itself; also for what else an
+optimizer or a scheduler is made with by the rank.
 
 ## Why is this bad
 Ranks see different numbers, lower the rate at different steps, and then step differently with
@@ -24,6 +25,16 @@ own = torch.optim.SGD(model.parameters(), lr=0.1 * (rank + 1))
 for x, y in loader:
     criterion(model(x), y).backward()
     own.step()
+```
+
+```python
+settings = {"lr": 0.1 / (rank + 1), "momentum": 0.9}
+own = torch.optim.SGD(model.parameters(), **settings)
+scheduler = torch.optim.lr_scheduler.StepLR(own, 1, gamma=0.9)
+```
+
+```python
+scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.9 ** (epoch + rank))
 ```
 
 ## Use instead
@@ -49,6 +60,7 @@ plateau.step(score)
 ```
 ```python
 own = torch.optim.SGD(model.parameters(), lr=0.1 * world_size)
+scheduler = torch.optim.lr_scheduler.LambdaLR(own, lambda epoch: min(1, epoch / world_size))
 ```
 
 ## References
@@ -64,11 +76,12 @@ import libcst as cst
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.hand_averages import steps_together
-from ddpify.lint.scripts.rates import group_rates, is_rate
+from ddpify.lint.scripts.rates import is_rate
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.told_steps import told_numbers
 from ddpify.lint.scripts.unsharded_totals import is_own
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import argument, code_of
+from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.sources import ANY_RANK
 
 
@@ -89,7 +102,7 @@ def check(script: Script) -> Iterator[Finding]:
         )
         if plateau and call.args and is_own(script, call.args[0].value):
             yield Finding(call.args[0], text.format(script.code(call.args[0].value, 40)))
-    for rate in _made_with(script) if steps_together(script) else ():
+    for rate in told_numbers(script) if steps_together(script) else ():
         if script.labels(rate) & ANY_RANK:
             yield Finding(rate, text.format(script.code(rate, 40)))
     for assign in script.structure.all(cst.Assign, cst.AugAssign):
@@ -99,17 +112,6 @@ def check(script: Script) -> Iterator[Finding]:
             or (steps_together(script) and script.labels(assign.value) & ANY_RANK)
         ):
             yield Finding(assign.value, text.format(script.code(assign.value, 40)))
-
-
-def _made_with(script: Script) -> Iterator[cst.BaseExpression]:
-    """The rates that this file makes optimizers and their groups of parameters with."""
-    for optimizer in script.facts.optimizers:
-        made = optimizer.site
-        given = argument(made, "lr", 1) if isinstance(made, cst.Call) else None
-        if given is not None and script.owners.get(made) is script.module:
-            yield given.value
-    if script.facts.optimizers:
-        yield from group_rates(script)
 
 
 def _is_own_but_for_group(
