@@ -8,6 +8,7 @@ import libcst as cst
 
 from ddpify.lint.scripts.defaults import Defaults
 from ddpify.lint.scripts.one_number import is_numbered_text, is_one_number
+from ddpify.lint.scripts.passed_numbers import passed_numbers
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.libraries.object_kinds import is_loss
@@ -52,7 +53,7 @@ def literal_devices(script: Script) -> Iterator[cst.CSTNode]:
             if given is not None and _text(script, given.value, bare):
                 yield given
         yield from _device_ids(script, call)
-    yield from dict.fromkeys(_kept_by_names(script, bare))
+    yield from dict.fromkeys((*_kept_by_names(script, bare), *passed_numbers(script)))
 
 
 def _kept_by_names(script: Script, bare: bool) -> Iterator[cst.BaseExpression]:

@@ -137,6 +137,8 @@ def _shared(script: Script) -> Iterator[cst.CSTNode]:
 
 def _is_current(script: Script, node: cst.CSTNode) -> bool:
     """Whether a device is named without its number: the GPU that the process has chosen."""
+    if isinstance(node, cst.Integer):
+        return False
     if any(isinstance(one, cst.Name) and is_set_to_a_number(script, one) for one in walk(node)):
         return False
     return not number(script, node) or not re.search(r"\d", script.code(node, 200))
