@@ -7,7 +7,9 @@ from itertools import combinations
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.sequence import runs_only_after
 from ddpify.lint.scripts.understood import Wrap
+from ddpify.understanding.structure import Structure
 from ddpify.understanding.values import Instance
 
 
@@ -77,11 +79,13 @@ def is_after(script: Script, wrap: Wrap, node: cst.CSTNode) -> bool:
 
 
 def _follows(script: Script, wrap: Wrap, node: cst.CSTNode) -> bool:
-    """Whether a place stands below the wrapper, in the same function, and in no other branch."""
+    """Whether a place stands below the wrapper, in the same function or in one that is called
+    there, and in no other branch.
+    """
     structure = script.structure_of(node)
     order, made = structure.order, wrap.site.node
     if made not in order or structure.function(made) is not structure.function(node):
-        return False
+        return runs_only_after(script, node, made) and not are_alternatives(script, made, node)
     return order[made] < order[node] and not are_alternatives(script, made, node)
 
 
@@ -93,11 +97,18 @@ def is_in_training(script: Script, node: cst.CSTNode) -> bool:
     at = structure.order[node]
     function = structure.function(node)
     return any(
-        structure.order[later] > at
+        (structure.order[later] > at or _begins_with(structure, later, node))
         and structure.function(later) is function
         and script.trains(later)
         for later in structure.all(cst.For, cst.While, cst.Call)
     )
+
+
+def _begins_with(structure: Structure, later: cst.CSTNode, node: cst.CSTNode) -> bool:
+    """``Trainer(model).run()``, which makes the trainer first."""
+    if not isinstance(later, cst.Call) or not isinstance(later.func, cst.Attribute):
+        return False
+    return any(one is later.func.value for one in (node, *structure.up(node)))
 
 
 def training_follows(script: Script, node: cst.CSTNode) -> bool:

@@ -108,7 +108,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.ruled_out import is_ruled_out
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.wrapped_here import wrappers_here
-from ddpify.understanding.libraries.distributed import DDP, held_model
+from ddpify.understanding.libraries.distributed import DDP, held_model, is_wrapper
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN, Class, Instance
 
@@ -178,7 +178,7 @@ def _is_unseen(wrapper: Instance) -> bool:
 
 def _is_set(script: Script, node: cst.Attribute, name: str) -> bool:
     """Whether this, or another place, gives the wrapper an attribute of this name."""
-    if any(name in one.attributes for one in script.instances(node.value)):
+    if any(name in one.attributes for one in script.instances(node.value) if is_wrapper(one)):
         return True
     return isinstance(
         script.structure.parents.get(node), (cst.AssignTarget, cst.Del, cst.AugAssign)
