@@ -54,7 +54,19 @@ def finds_one_process(control: Control, guard: Guard) -> bool:
     others = [other] if other is not None else _answered_otherwise(control, above, guard.positive)
     if here is not None and any(_unwraps(one, here) for one in others):
         return True
-    return any(_distributes(control, one) for one in others) and not _distributes(control, here)
+    distributed = any(_distributes(control, one) for one in others)
+    return (distributed or _keeps_from_groups(control, guard)) and not _distributes(control, here)
+
+
+def _keeps_from_groups(control: Control, guard: Guard) -> bool:
+    """Whether the group starts, or a model is wrapped, where the same question has the other
+    answer.
+    """
+    places = [one.site.node for one in control.script.wraps]
+    places += control.script.calls(INIT_GROUP, everywhere=True)
+    taken = {answer for one in places for answer in control.branches(one)}
+    text = code_of(guard.test)
+    return (text, not guard.positive) in taken and (text, guard.positive) not in taken
 
 
 def _unwraps(other: cst.CSTNode, here: cst.CSTNode) -> bool:

@@ -108,6 +108,7 @@ from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import called_model, code_of
 from ddpify.understanding.taint.call_graph import called
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.taint.sources import ANY_RANK, draws
 from ddpify.understanding.values import UNKNOWN, Class, Instance
@@ -236,13 +237,29 @@ def _surely_trains(script: Script, loader: Instance) -> bool:
     A function that trains and evaluates gets both loaders.
     """
     return any(
-        {one.site for one in loaders_of(script, loop)} == {loader.site}
+        _are_one(script, loader, loaders_of(script, loop))
         and goes_through_resolved(script, loop.iter)
         and any(one in script.facts.backwards for one in script.reached(loop.body))
         and (script.has_fsdp or _calls_wrapped(script, loop))
         for structure in script.structures.values()
         for loop in structure.all(cst.For)
     )
+
+
+def _are_one(script: Script, loader: Instance, others: list[Instance]) -> bool:
+    """Whether a loop goes through a loader, or through what a branch gives its name instead."""
+    if loader not in others:
+        return False
+    kept = [_kept_as(script, one.site) for one in others]
+    return {one.site for one in others} == {loader.site} or bool(frozenset.intersection(*kept))
+
+
+def _kept_as(script: Script, made: cst.CSTNode) -> frozenset[Location]:
+    """The names to which a loader is given where it is made."""
+    edges = (
+        edge for above in script.structure_of(made).up(made) for edge in script.flow.edges_at(above)
+    )
+    return frozenset(x for edge in edges if edge.value is made for x in edge.targets)
 
 
 def _calls_wrapped(script: Script, loop: cst.For) -> bool:
