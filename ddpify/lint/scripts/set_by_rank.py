@@ -14,6 +14,7 @@ from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import called
 from ddpify.understanding.taint.flow_edges import FlowEdge
 from ddpify.understanding.taint.locations import Location
+from ddpify.understanding.taint.reaching_definitions import reaching_definition
 
 
 def is_set_by_rank(control: Control, node: cst.BaseExpression) -> bool:
@@ -112,6 +113,7 @@ class _SetByRank:
         return any(
             location in self._locations
             and not self._is_set_later(location, one)
+            and not self._is_set_by_all(location, one)
             and not self._is_agreed_on(location, one)
             for one in walk(node)
             if isinstance(one, (cst.Name, cst.Attribute))
@@ -256,6 +258,19 @@ class _SetByRank:
             given = [one.value for one in made.args if one.keyword is None]
             return given[0] if given else made
         return made
+
+    def _is_set_by_all(self, location: Location, use: cst.CSTNode) -> bool:
+        """Whether what sets a name last before its use is the same on all ranks, whatever some of
+        them have set it to before.
+        """
+        edges = [edge for edge in self.flow.edges_into({location}) if not edge.passes]
+        structure = self.control.script.structure_of(use)
+        last = reaching_definition(structure, use, [edge.node for edge in edges])
+        return last is not None and not any(
+            self._is_of_some(edge) or any(one.location in self._locations for one in edge.source)
+            for edge in edges
+            if edge.node is last
+        )
 
     def _is_set_later(self, location: Location, use: cst.CSTNode) -> bool:
         """Whether all that makes a name another thing on some ranks comes after its use."""
