@@ -148,9 +148,9 @@ def _check(
     others += [str(declared)] if declared is not None else []
     for name in ("texts", "beside", "settings", "around"):
         others += map(str, script.__dict__.get(name) or ())
-    covers, elsewhere = (
-        in_other_files(script, settings.codes, found, unfinished) if starts else ((), ())
+    covers, here, elsewhere = (
+        in_other_files(script, settings.codes, found, unfinished) if starts else ((), found, ())
     )
-    ordered = tuple(sorted(found, key=by_place))
+    ordered = tuple(sorted(here, key=by_place))
     read = Read(ordered, tuple(sorted(others)), unfinished.failure, covers, elsewhere)
     return _told(read, source, codes, unfinished.cut_short or script.facts.cut_short)

@@ -41,7 +41,16 @@ _BY_CALLERS = frozenset(
     " whole-module-pickled makedirs-race logger-on-all-ranks same-seed-everywhere"
     " sampler-seed-per-rank sampler-rank-not-global sampler-with-shuffle"
     " missing-distributed-sampler unused-parameters partially-moved-model"
-    " per-rank-run-directory".split()
+    " per-rank-run-directory"
+    # What each rank does alike or apart in a helper of the script that makes the group.
+    " iterable-dataset-not-sharded manual-batches-same-on-all-ranks per-rank-dataset-split"
+    " rank-dependent-dataset custom-sampler-lost-or-unsharded eval-sampler-pads"
+    " train-sampler-shuffle-changed uneven-steps-per-rank download-on-all-ranks"
+    " endless-iterator-without-epochs cuda-before-set-device bad-device-ids data-parallel"
+    " batchnorm-not-synced syncbn-misplaced buffer-updated-in-forward random-plain-attribute"
+    " reentrant-checkpoint ddp-argument-error init-sync-disabled sum-or-token-normalised-loss"
+    " batch-coupled-loss mean-of-means no-sync-misuse"
+    " process-group-not-ready local-rank-guarded-write rank-seed-before-shared-randomness".split()
 )
 Found = tuple[Diagnostic, ...]
 
@@ -78,23 +87,32 @@ def _found(
 
 def in_other_files(
     script: Script, codes: set[str], found: Iterable[Diagnostic], unfinished: Unfinished
-) -> tuple[tuple[str, ...], Found]:
-    """The files that take part in what a script starts, and what is found in them.
+) -> tuple[tuple[str, ...], Found, Found]:
+    """The files that take part in what a script starts, what is found in it, and in them.
 
-    Not what is ``found`` in the script itself to be fixed there.
+    What is ``found`` in the script itself, to be fixed there, is told there alone, and as surely
+    as where it happens.
     """
     inner = [file for file in script.project.files if file.editable and file is not script.module]
     find = _needed if script.kind == SINGLE else _wrong
-    said = find(script, inner, codes, unfinished)
+    said = [*find(script, inner, codes, unfinished)]
     fixable = {(one.code, one.about) for one in found if one.fix is not None}
-    more = {
-        (one.path, *one.subject): one
-        for one in said
-        if (one.code, (one.path, one.span.line)) not in fixable
-    }
-    return tuple(str(file.path.resolve()) for file in inner), tuple(
-        sorted(more.values(), key=by_place)
+    more = {(one.path, *one.subject): one for one in said if (one.code, _place(one)) not in fixable}
+    return (
+        tuple(str(file.path.resolve()) for file in inner),
+        tuple(_as_sure(one, said) for one in found),
+        tuple(sorted(more.values(), key=by_place)),
     )
+
+
+def _place(one: Diagnostic) -> tuple[str, int]:
+    return one.path, one.span.line
+
+
+def _as_sure(one: Diagnostic, said: Iterable[Diagnostic]) -> Diagnostic:
+    """A finding as sure as the same is in the file that it is about."""
+    same = (x.confidence for x in said if x.code == one.code and _place(x) == one.about)
+    return replace(one, confidence=max([one.confidence, *same]))
 
 
 def _needed(
