@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -36,14 +37,14 @@ def runs_only_after(
     return bool(outside) and all(runs_only_after(script, one, early, depth - 1) for one in outside)
 
 
-def _calls(script: Script, function: cst.CSTNode | None) -> list[cst.CSTNode]:
+def _calls(script: Script, function: cst.CSTNode | None) -> Sequence[cst.CSTNode]:
     """The places that call a function; none where processes begin with it."""
     if not isinstance(function, cst.FunctionDef) or function in script.control.spawned:
         return []
     return [one.node for one in script.control.callers(function)]
 
 
-def _imports(script: Script, node: cst.CSTNode) -> list[cst.CSTNode]:
+def _imports(script: Script, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
     """Where the script that a run starts with imports the file of a node, above all else there."""
     module, entry = script.owners.get(node), script.project.entry
     if module is None or module is entry:

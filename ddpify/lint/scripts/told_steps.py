@@ -40,7 +40,8 @@ def _given(script: Script, call: cst.Call) -> Iterator[cst.BaseExpression]:
 
 def _entries(script: Script, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """``SGD(parameters, **settings)``: what the entries with such names are set to."""
-    for edge in script.flow.edges_into(script.control.locations(node)):
+    locations = script.flow.locations(node, script.module)
+    for edge in script.flow.edges_into(locations):
         if edge.key in _NUMBERS and edge.value is not None and edge.value in script.structure.order:
             yield edge.value
 
