@@ -275,7 +275,46 @@ for x, y in loader:
 if rank == 0:
     print(f"loss {total / len(loader)}")
 """
+REDUCING_TRAINER = """
+class Trainer:
+    def __init__(self):
+        self.model = Net().to(device)
+        if dist.is_initialized():
+            self.model = DDP(self.model, device_ids=[local_rank])
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.logs = dict()
+
+    def train(self):
+        self.logs["loss"] = torch.zeros(1, device=device)
+        for x, y in loader:
+            loss = criterion(self.model(x.to(device)), y.to(device))
+            own = loss.detach()
+            {reduced}
+            if own.item() > 100:
+                continue
+            loss.backward()
+            self.optimizer.step()
+            self.logs["loss"] += loss.detach()
+        for key in ["loss"]:
+            dist.all_reduce(self.logs[key].detach())
+
+trainer = Trainer()
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    trainer.train()
+"""
+LEFT_OUT = REDUCING_TRAINER.format(reduced="pass")
+SILENCED = REDUCING_TRAINER.format(reduced="dist.all_reduce(own)").replace(
+    "            loss.backward()",
+    "            with self.model.no_sync():\n                loss.backward()",
+)
 PAIRS = {
+    "a step left out where an attribute is reduced": Pair(
+        "DDP402", LEFT_OUT, "pass", "dist.all_reduce(own)"
+    ),
+    "no_sync() of what an option wraps": Pair(
+        "DDP415", SILENCED, "self.model.no_sync()", "contextlib.nullcontext()"
+    ),
     "a part frozen where the model is wrapped": Pair("DDP306", FROZEN, "trainer.train()", "pass"),
     "a layer replaced where it is wrapped": Pair("DDP307", REPLACED, "trainer.train()", "pass"),
     "a helper that is told whether": Pair("DDP306", TRAINABLE, "epoch > 2", "True"),

@@ -12,6 +12,7 @@ from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import family
 from ddpify.records import record
 from ddpify.understanding.syntax import argument, spreads
+from ddpify.understanding.taint.sources import ANY_RANK, CLOCK
 
 _SPLITS = {
     "torch.utils.data.random_split": ("generator", 2),
@@ -23,6 +24,7 @@ _SUBSETS = ("torch.utils.data.Subset", "torch.utils.data.dataset.Subset",
             "torch.utils.data.sampler.SubsetRandomSampler")  # fmt: skip
 _PERMUTATIONS = ("torch.randperm", "numpy.random.permutation", "random.sample",
                  "numpy.random.choice")  # fmt: skip
+_OWN = ANY_RANK | {CLOCK}
 SHUFFLES = ("random.shuffle", "numpy.random.shuffle")
 
 
@@ -30,22 +32,40 @@ SHUFFLES = ("random.shuffle", "numpy.random.shuffle")
 class Split:
     """A call whose random numbers decide which samples are in which part.
 
-    ``keyword`` is the argument that would fix the numbers, where there is one.
+    ``keyword`` is the argument that would fix the numbers, where there is one. ``own`` numbers come
+    from a generator or a seed of the rank.
     """
 
     call: cst.Call
     family: str
     keyword: str | None
+    own: bool = False
 
 
 def splits(script: Script) -> Iterator[Split]:
     """The splits of this file that draw from a generator that the whole process shares."""
     for name, (keyword, position) in _SPLITS.items():
         for call in script.calls(name):
-            given = argument(call, keyword, position) is not None or spreads(call)
-            if not given and not _shuffle_is_off(call):
+            given = argument(call, keyword, position)
+            if given is not None and is_own_generator(script, given.value):
+                yield Split(call, family(name), None, own=True)
+            elif given is None and not spreads(call) and not _shuffle_is_off(call):
                 yield Split(call, family(name), keyword)
     yield from _permutations(script)
+
+
+def is_own_generator(script: Script, node: cst.BaseExpression) -> bool:
+    """``torch.Generator().manual_seed(rank)``, also in two lines, or ``random_state=rank``."""
+    module = script.owners.get(node, script.module)
+    if script.flow.sources(node, module) & _OWN:
+        return True
+    made = script.flow.locations(node, module)
+    return any(
+        isinstance(seed.func, cst.Attribute)
+        and bool(script.flow.locations(seed.func.value, script.owners[seed]) & made)
+        and any(script.flow.sources(one.value, script.owners[seed]) & _OWN for one in seed.args)
+        for seed in script.method_calls("manual_seed", "seed", everywhere=True)
+    )
 
 
 def _shuffle_is_off(call: cst.Call) -> bool:

@@ -38,6 +38,7 @@ from ddpify.understanding.taint.starred_arguments import collected, item_of, pas
 from ddpify.understanding.taint.taken_apart import elements
 from ddpify.understanding.values import (
     Bound,
+    Class,
     Device,
     Function,
     Instance,
@@ -316,8 +317,7 @@ class Collector:
         names = set(library_names(self.facts.values.get(node.func)))
         if names & REDUCING or self._reduces_unseen(node):
             for argument in node.args:
-                given = self.dependencies.locations_of(argument.value, self.module)
-                for location in given | self._named(argument.value):
+                for location in self._reduced(argument.value) | self._named(argument.value):
                     self.sanitized.setdefault(location, []).append(node)
         if names & IN_PLACE and node.args and not self._is_copied(node.args[0].value):
             self.in_place |= self.dependencies.locations_of(node.args[0].value, self.module)
@@ -362,6 +362,21 @@ class Collector:
             if not any(isinstance(atom, Device) for atom in held):
                 made = self.dependencies.of(one, self.module)
                 self.told["gpu"] |= {d.location for d in made if d.location and d.node is one}
+
+    def _reduced(self, node: cst.BaseExpression) -> set[Location]:
+        """What a collective is given: of ``self.totals[key]`` neither the object nor the key."""
+        return {
+            one.location
+            for one in self.dependencies.of(node, self.module)
+            if one.location is not None and not self._only_leads_there(one.node)
+        }
+
+    def _only_leads_there(self, node: cst.CSTNode | None) -> bool:
+        above = self.structure.parents.get(node) if node is not None else None
+        if not (isinstance(above, cst.Attribute) and above.value is node):
+            return isinstance(above, cst.Index)
+        held = self.facts.values.get(node, value()) if isinstance(node, cst.Name) else value()
+        return any(isinstance(a.type, Class) for a in held.of(Instance))
 
     def _named(self, node: cst.BaseExpression) -> set[Location]:
         """All slots of a name: what it is in a block, it is after the block, too."""

@@ -8,6 +8,7 @@ import libcst as cst
 
 from ddpify.understanding.structure import Structure
 
+_BLOCKS = (cst.IndentedBlock, cst.Module, cst.SimpleStatementLine, cst.SimpleStatementSuite)
 _SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
 
@@ -23,7 +24,7 @@ def reaching_definition(
     for above in structure.up(use):
         if isinstance(above, _SCOPES):
             return None
-        if isinstance(above, (cst.IndentedBlock, cst.Module)):
+        if isinstance(above, _BLOCKS):
             earlier = above.body[: next(i for i, one in enumerate(above.body) if one is below)]
             for statement in reversed(earlier):
                 inside = [one for one in assigned if _is_in(structure, one, statement)]
@@ -40,6 +41,8 @@ def reaching_definition(
 def _always_runs(structure: Structure, node: cst.CSTNode, statement: cst.CSTNode) -> bool:
     """Whether a statement runs what is in it whenever it runs: also a ``with`` its block."""
     plain = (cst.SimpleStatementLine, cst.IndentedBlock, cst.With)
+    if node is statement and isinstance(node, cst.BaseSmallStatement):
+        return True  # of several in one line
     for above in (node, *structure.up(node)):
         if isinstance(above, cst.BaseCompoundStatement) and not isinstance(above, cst.With):
             return False

@@ -1,8 +1,8 @@
 """Each rank splits the data by its own random numbers.
 
 ## What it does
-Looks for `random_split` without a generator, `train_test_split` without `random_state` and the
-like, when no seed makes all ranks draw the same numbers.
+Looks for `random_split` without a generator, or with one of the rank, `train_test_split` without
+`random_state` and the like, when no seed makes all ranks draw the same numbers.
 
 ## Why is this bad
 What one rank validates on, another trains on. The validation score is too good, and no error
@@ -25,6 +25,12 @@ train = torch.utils.data.Subset(dataset, indices[:80])
 ```python
 train, val = random_split(dataset, [80, 20])
 torch.manual_seed(0)
+```
+```python
+torch.manual_seed(0)
+own = torch.Generator()
+own.manual_seed(rank)
+train, val = random_split(dataset, [80, 20], generator=own)
 ```
 
 ## Use instead
@@ -75,12 +81,12 @@ def check(script: Script) -> Iterator[Finding]:
     for one in splits(script):
         if script.control.rank_guards(one.call) or script.has_runtime:
             continue
-        if _may_be_seeded(script, one):
+        if not one.own and _may_be_seeded(script, one):
             continue
         if script.control.is_only_before_spawning(one.call):
             continue  # the ranks get what their parent has drawn
         elsewhere = is_called_from_elsewhere(script.control, one.call)
-        if elsewhere and not script.strict:
+        if elsewhere and not one.own and not script.strict:
             continue  # whoever calls it may have seeded
         text = (
             "each rank splits the data by its own random numbers: they validate on what others"

@@ -73,7 +73,7 @@ from ddpify.lint.scripts.splits import Split, draw_alike, splits
 def check(script: Script) -> Iterator[Finding]:
     """Splits that are drawn from seeds that differ."""
     for one in splits(script):
-        if not apart(script, one.family) or script.control.rank_guards(one.call):
+        if one.own or not apart(script, one.family) or script.control.rank_guards(one.call):
             continue
         if not _is_sent(script, one):
             yield Finding(

@@ -86,6 +86,8 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.wrapped_here import wrappers_here
+from ddpify.understanding.libraries.distributed import DDP
 
 _FORWARD = "the backward outside is not averaged: the wrapper decides that in the forward"
 _BACKWARD = "saves nothing: the wrapper decided in the forward, outside, that this is averaged"
@@ -111,9 +113,10 @@ def _silenced(script: Script, node: cst.BaseExpression) -> cst.BaseExpression | 
         return _silenced(script, node.body) or _silenced(script, node.orelse)
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return None
-    if node.func.attr.value != "no_sync" or not script.is_ddp(node.func.value):
+    if node.func.attr.value != "no_sync":
         return None
-    return node.func.value
+    wrappers = wrappers_here(script, node.func.value)
+    return node.func.value if wrappers and all(one.type == DDP for one in wrappers) else None
 
 
 def _judge(
