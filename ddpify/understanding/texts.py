@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 
 _NAMES = re.compile(
     r"(?i)^(?:readme.*|requirements?.*|environment.*|install.*|dockerfile.*|makefile"
@@ -62,22 +63,31 @@ _COMMENT = re.compile(r"\s*#")
 _PRINTED = re.compile(r"""^\s*print\([rf]?(["'])(.*)\1\)\s*$""")
 _GIVEN = re.compile(r"^(?!.*(?:\w\.py\b|\s-m\s+(?!torch\.distributed\.)\w)).*\s[\"']?\$\S+")
 _LAUNCHERS = re.compile(r"torch\.distributed\.launch\b|torch\.distributed\.run\b|\btorchrun\b")
+# A script that tells processes which rank they are, and starts them: one for each GPU of a node.
+_TELLS_RANK = re.compile(r"""\[["'](?:LOCAL_)?RANK["']\]\s*=""")
+_STARTS_PROCESSES = re.compile(r"\bPopen\(|\bsubprocess\.(?:run|call|check_call)\(")
+_STARTS_ON_MORE = re.compile(r"""--n?nodes?["'][^)]*\bdefault=(?!1\b)""")
+_PASSES_RANK = re.compile(r"--local[-_]rank\b")
 
 
 class Texts(dict[Path, str]):
     """Documents, requirements and shell scripts of a project, by their paths; ``said``: docstrings,
-    comments and prints of its code, of which the commands are heeded.
+    comments and prints of its code, of which the commands are heeded; ``launchers``: scripts of
+    the project that start others as ranks, by their names.
     """
 
     said: tuple[str, ...] = ()
+    launchers: Mapping[str, str] = MappingProxyType({})
 
     @cached_property
     def commands(self) -> list[tuple[str, str]]:
         """The launchers in their commands, each with the whole command."""
+        own = "|".join(map(re.escape, self.launchers)) or r"(?!)"
+        starts = rf"\bpython[\d.]*\s+(?:-\S+\s+)*(?:\S*/)?({own})\s(?=.*\w\.py\b)"
         return [
             (launcher, command)
             for command in self.lines
-            for launcher in _LAUNCHERS.findall(command)
+            for launcher in (*_LAUNCHERS.findall(command), *re.findall(starts, command))
         ]
 
     @cached_property
@@ -190,6 +200,17 @@ def code_around(script: Path) -> dict[Path, str] | None:
     return found
 
 
+def launchers_among(scripts: Mapping[Path, str]) -> dict[str, str]:
+    """The scripts that start others as the ranks of one node, unless they are told of more."""
+    return {
+        path.name: text
+        for path, text in scripts.items()
+        if _TELLS_RANK.search(text)
+        and _STARTS_PROCESSES.search(text)
+        and not _STARTS_ON_MORE.search(text)
+    }
+
+
 def loads_wrapped_state(text: str) -> bool:
     """Whether a script loads states whose keys start with ``module.``, on purpose."""
     return _LOADS_INTO_WRAPPER.search(text) is not None or _TAKES_OFF.search(text) is not None
@@ -207,10 +228,11 @@ def is_for_old_torch(texts: Mapping[Path, str]) -> bool:
 def is_passed_no_rank(script: Path, texts: Texts) -> bool:
     """Whether commands start this script, and none with the launcher that passes it its rank.
 
-    That is torch.distributed.launch without ``--use_env``.
+    That is torch.distributed.launch without ``--use_env``, or one of the project that does so.
     """
+    passing = {name for name, text in texts.launchers.items() if _PASSES_RANK.search(text)}
     passes = {
-        launcher == _OLD_LAUNCHER and not _USES_ENVIRONMENT.search(command)
+        launcher in {_OLD_LAUNCHER, *passing} and not _USES_ENVIRONMENT.search(command)
         for launcher, command in _launches([script], texts)
     }
     return passes == {False}
@@ -261,9 +283,11 @@ def is_kept_to_one_node(scripts: Collection[Path], texts: Texts) -> bool:
     other scripts of the project, and neither they, nor what submits them, nor texts speak of
     several nodes.
 
-    Launchers that are not told a number of nodes start one.
+    Launchers that are not told a number of nodes start one. What one of the project's own starts
+    says nothing of other scripts.
     """
-    found = [*_launches(scripts, texts)] or _launches_of_any(texts) or texts.commands
+    others = [one for one in texts.commands if one[0] not in texts.launchers]
+    found = [*_launches(scripts, texts)] or _launches_of_any(texts) or others
     lines = [command for _, command in found]
     if any("$" in command for command in lines):  # its options may stand in a variable
         lines += [line for text in texts.values() for line in text.splitlines()]

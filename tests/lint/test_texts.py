@@ -189,3 +189,67 @@ def test_what_a_script_beside_says_of_one(
         'dist.init_process_group("nccl")\n'
     )
     assert [one.confidence for one in lint_text(text, select=("DDP703",))] == sure
+
+
+LAUNCHER = """
+import os, subprocess, sys
+from argparse import ArgumentParser, REMAINDER
+
+parser = ArgumentParser()
+parser.add_argument("--nnodes", type=int, default=1)
+parser.add_argument("--gpus", type=int, default=2)
+parser.add_argument("script")
+parser.add_argument("rest", nargs=REMAINDER)
+args = parser.parse_args()
+env = dict(os.environ, WORLD_SIZE=str(args.gpus * args.nnodes))
+started = []
+for rank in range(args.gpus):
+    env["RANK"] = env["LOCAL_RANK"] = str(rank)
+    command = [sys.executable, args.script, f"--local_rank={rank}", *args.rest]
+    started.append(subprocess.Popen(command, env=env))
+for one in started:
+    one.wait()
+"""
+WORKER = 'command = ["git", "rev-parse", "HEAD"]\nsubprocess.run(command)\n'
+
+
+@pytest.mark.parametrize(
+    ("command", "launcher", "found"),
+    [
+        ("python start.py train.py --epochs 3", LAUNCHER, False),
+        ("CUDA_VISIBLE_DEVICES=0,1 python3 -u ./start.py \\\n    train.py", LAUNCHER, False),
+        ("python start.py --gpus 4 train.py", LAUNCHER, False),
+        ("python start.py --nnodes 1 train.py", LAUNCHER, False),
+        ("python start.py --nnodes 2 train.py", LAUNCHER, True),
+        ("python start.py --nnodes $NODES train.py", LAUNCHER, True),
+        ("python start.py train.py", LAUNCHER.replace("default=1", "default=4"), True),
+        ("python start.py train.py", LAUNCHER.replace('env["RANK"] = ', ""), False),
+        ("python start.py train.py", LAUNCHER.replace("env[", "names["), False),
+        ("python start.py train.py", WORKER, True),
+        ("python start.py other.py", LAUNCHER, True),
+        ("python start.py", LAUNCHER, True),
+        ("python train.py", LAUNCHER, True),
+        ("On several machines, or multi-node:\n    python start.py train.py", LAUNCHER, True),
+    ],
+)
+def test_a_launcher_of_the_project_starts_one_node(
+    command: str, launcher: str, found: bool, lint_text: Lint, tmp_path: Path
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "run.sh").write_text(f"{command}\n")
+    (tmp_path / "start.py").write_text(launcher)
+    text = SETUPS["distributed"] + "other = DDP(Net().to(rank), device_ids=[rank])\n"
+    assert bool([one for one in lint_text(text) if one.code == "DDP203"]) is found
+
+
+def test_a_launcher_of_the_project_passes_the_rank(lint_text: Lint, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "run.sh").write_text("python start.py train.py\n")
+    script = SETUPS["distributed"] + PARSER
+    asked = [("start.py", LAUNCHER), ("start.py", LAUNCHER.replace("--local_rank", "--device"))]
+    said = []
+    for name, text in asked:
+        (tmp_path / name).write_text(text)
+        found = lint_text(script.replace('"LOCAL_RANK"', '"NOT_IT"'), select=("DDP703",))
+        said.append([one.message[:8] for one in found])
+    assert said == [[], ["torchrun"]]

@@ -37,6 +37,7 @@ from ddpify.understanding.taint.call_graph import called, initialisers
 from ddpify.understanding.texts import (
     Texts,
     code_around,
+    launchers_among,
     said_in,
     said_of,
     scripts_beside,
@@ -113,6 +114,7 @@ class Understood:
         said = [said_in(file.source.text) for file in self.project.files]
         said += [said_of(self.project.entry.path, text) for text in self.beside.values()]
         found.said = tuple(said)
+        found.launchers = launchers_among(self.beside)
         return found
 
     @cached_property
