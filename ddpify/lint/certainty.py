@@ -17,6 +17,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Confidence
 from ddpify.lint.proof import ANYWHERE, distributing_branches, distributing_places, is_proved
 from ddpify.lint.scripts.before_group import ends_before_group
+from ddpify.lint.scripts.failing import fails_before_training, is_after_a_failure
 from ddpify.lint.scripts.left_to_launches import is_reached_by_none
 from ddpify.lint.scripts.named_nowhere import is_named_nowhere
 from ddpify.lint.scripts.options import asks_unknown
@@ -50,6 +51,14 @@ _ON_A_NODE = frozenset(
     "hard-coded-device load-without-map-location write-on-all-ranks makedirs-race"
     " download-on-all-ranks local-rank-guarded-write".split()
 )
+# What shows in the training, wherever in the script its cause is.
+_IN_TRAINING = frozenset(
+    "missing-distributed-sampler missing-set-epoch sampler-rank-not-global rank-dependent-dataset"
+    " per-rank-dataset-split global-batch-changed train-sampler-shuffle-changed"
+    " uneven-steps-per-rank parameters-outside-ddp unused-parameters find-unused-without-need"
+    " batchnorm-not-synced same-seed-everywhere rank-seed-before-shared-randomness"
+    " sampler-seed-per-rank".split()
+)
 # A script whose options decide whether it is distributed may well be run so.
 _WHEREVER_WRAPPED = frozenset(
     "stale-unwrapped-reference rank-local-learning-rate moved-or-cast-after-wrap"
@@ -68,7 +77,9 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
         script, node, script.once(distributing_branches), later=_is_of_later_runs(rule)
     ):
         return Confidence.POSSIBLE
-    if rule.group not in ANYWHERE and is_named_nowhere(script, node):
+    if rule.group not in ANYWHERE and (
+        is_named_nowhere(script, node) or _fails_before(script, rule, node)
+    ):
         return Confidence.POSSIBLE
     if rule.name in _OF_THE_GROUP and (
         joins_no_group(script.control, node) or ends_before_group(script.control, node)
@@ -91,6 +102,13 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
     ):
         return Confidence.LIKELY
     return known
+
+
+def _fails_before(script: Script, rule: Rule, node: cst.CSTNode) -> bool:
+    """Whether each run surely fails before what a rule says of a node happens."""
+    if is_after_a_failure(script, node):
+        return True
+    return rule.name in _IN_TRAINING and fails_before_training(script)
 
 
 def _is_of_later_runs(rule: Rule) -> bool:

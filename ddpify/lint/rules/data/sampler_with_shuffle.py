@@ -30,13 +30,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import libcst as cst
+
 from ddpify.lint.diagnostics import Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.failing import refuses_to_shuffle
 from ddpify.lint.scripts.repairs import drop_argument
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import is_distributed_sampler
 from ddpify.understanding.syntax import argument
-from ddpify.understanding.values import Instance, Value
+from ddpify.understanding.values import Value
 
 
 @rule(
@@ -52,7 +55,7 @@ def check(script: Script) -> Iterator[Finding]:
         sampler, shuffle = argument(call, "sampler", 3), argument(call, "shuffle", 2)
         if sampler is None or shuffle is None or script.value(shuffle.value).constant() is not True:
             continue
-        sure = _confidence(script.value(sampler.value))
+        sure = _confidence(script, call, script.value(sampler.value))
         if sure is not None:
             fix = None
             if shuffle.keyword is not None:
@@ -62,8 +65,8 @@ def check(script: Script) -> Iterator[Finding]:
             yield Finding(shuffle, message, fix, confidence=sure)
 
 
-def _confidence(sampler: Value) -> Confidence | None:
+def _confidence(script: Script, loader: cst.Call, sampler: Value) -> Confidence | None:
     """How sure it is that there is a sampler: an option may leave out one that splits the data."""
-    if sampler.atoms and all(isinstance(a, Instance) for a in sampler.atoms):
+    if refuses_to_shuffle(script, loader):
         return Confidence.CERTAIN
     return Confidence.LIKELY if any(map(is_distributed_sampler, sampler.atoms)) else None
