@@ -69,6 +69,7 @@ from ddpify.lint.scripts.mixing import mixes_samples
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
+from ddpify.understanding.taint.sources import SANITIZED
 
 _GATHERS = (
     "torch.distributed.all_gather",
@@ -94,7 +95,7 @@ def check(script: Script) -> Iterator[Finding]:
     for node in sorted(met, key=order.__getitem__):
         if script.control.without_grad(node) or _picks_rows(script, node):
             continue
-        if _only_evaluates(script, node):
+        if _only_evaluates(script, node) or _is_of_all_ranks(script, node):
             continue
         if reaches_loss(script, node):
             yield Finding(
@@ -119,6 +120,14 @@ def _only_evaluates(script: Script, node: cst.CSTNode) -> bool:
             for one in structure.loops(node)
         )
     )
+
+
+def _is_of_all_ranks(script: Script, node: cst.CSTNode) -> bool:
+    """Whether what meets was gathered by a function with a backward of the project's own."""
+    if not isinstance(node, cst.BaseExpression):
+        return False
+    module = script.owners.get(node, script.module)
+    return any(one.label == SANITIZED for one in script.flow.ancestry(node, module))
 
 
 def _picks_rows(script: Script, node: cst.CSTNode) -> bool:
