@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from ddpify.lint.scripts.model_layers import has_parameters
@@ -32,6 +34,43 @@ def own_layers(script: Script, model: Instance) -> dict[str, list[Instance]]:
         if sure and all(is_model(one) and has_parameters(script, one) for one in inner):
             found[name] = inner
     return found
+
+
+def idle_layers(script: Script, model: Instance) -> Iterator[Instance]:
+    """The layers that a class of the project keeps in attributes of which nothing is read."""
+    if not isinstance(model.type, Class) or not is_plain(model.type):
+        return
+    forward = forward_of(model.type)
+    if forward is None or lists_layers(script, forward):
+        return
+    for name, held in model.attributes.items():
+        if not _is_read(script, model.type, name):
+            yield from (one for one in held.atoms if isinstance(one, Instance) and is_model(one))
+
+
+def _is_read(script: Script, kind: Class, name: str) -> bool:
+    """Whether an attribute is mentioned beside the places that set it in the class, and in other
+    classes that have one of this name.
+    """
+    places = script.mentions.get(name, ())
+    around = {one: _class_around(script, one) for one in places}
+    own = {node for one, node in around.items() if _is_set(script, one)}
+    return any(
+        not _is_set(script, one) and (around[one] is kind.node or around[one] not in own)
+        for one in places
+    )
+
+
+def _is_set(script: Script, place: cst.CSTNode) -> bool:
+    """Whether a place sets the attribute that it mentions."""
+    above = script.structure_of(place).parents.get(place)
+    noted = isinstance(above, cst.AnnAssign) and above.target is place
+    return noted or isinstance(place, cst.Assign)
+
+
+def _class_around(script: Script, node: cst.CSTNode) -> cst.ClassDef | None:
+    above = script.structure_of(node).up(node)
+    return next((one for one in above if isinstance(one, cst.ClassDef)), None)
 
 
 def forward_of(kind: Class) -> cst.FunctionDef | None:

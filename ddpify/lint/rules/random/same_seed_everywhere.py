@@ -83,6 +83,7 @@ import libcst as cst
 from ddpify.lint.certainty import runs_in_any_case
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.forward_use import idle_layers
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import SEEDS, Seeding, seedings, seeds
 from ddpify.lint.scripts.unreached import is_behind_an_end
@@ -186,16 +187,18 @@ def _drawing(script: Script) -> tuple[str | None, bool]:
     is wrapped; None where nothing is seen.
     """
     wrapped = [wrap.held for wrap in script.wraps]
-    if any(held and all(map(_has_dropout, held)) for held in wrapped):
+    if any(held and all(_has_dropout(script, one) for one in held) for held in wrapped):
         return "dropout", True
     drawn = _drawing_in_code(script)
-    if drawn is None and any(_has_dropout(one) for held in wrapped for one in held):
+    if drawn is None and any(_has_dropout(script, one) for held in wrapped for one in held):
         return "dropout", False
     return drawn, True
 
 
-def _has_dropout(model: Instance) -> bool:
-    return any(map(_drops, layers(model)))
+def _has_dropout(script: Script, model: Instance) -> bool:
+    """Whether a model has dropout in a layer that something reads."""
+    idle = {one for part in layers(model) for one in idle_layers(script, part)}
+    return any(_drops(one) for one in layers(model) if one not in idle)
 
 
 def _drawing_in_code(script: Script) -> str | None:
