@@ -45,6 +45,7 @@ from ddpify.understanding.libraries import (
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.run_state import RunState
+from ddpify.understanding.shapes import bounds
 from ddpify.understanding.syntax import statements as statements_of
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -234,6 +235,7 @@ class Interpreter(RunState):
 
         What a model makes is no longer told apart where it is called.
         """
+        bounds.counts_or_not(self, result)
         rows = definition_sites.half_gathered(result)
         if rows and node in self.facts.forwards.sharded_calls:
             result = definition_sites.rows_named(result, node)

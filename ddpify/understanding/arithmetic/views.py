@@ -13,6 +13,7 @@ from ddpify.understanding.arithmetic import tensor_dimensions
 from ddpify.understanding.batching import collating
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import bounds
 from ddpify.understanding.values import NO_ROWS, Data, Instance, Number, Tup, Value, value
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def _reshaped(
     if data.form is Layout.STACKED and _joins_rows(data, rest, sizes):
         told = len(sizes) > 1 and not run.frames_forward()
         return _cut(run, data, operand) if told else value(_mixed_up(data))
+    if [one for one in sizes if bounds.counts_or_not(run, one)]:
+        return _cut(run, data, operand)
     if _counted(sizes) is None and any(map(_may_be_of_rows, sizes)):
         return _cut(run, data, operand)
     if _are_put_together(sizes):  # perhaps several samples make one row of the view
@@ -202,9 +205,9 @@ def _kept(data: Data, dim: int) -> Data:
     )
 
 
-def _flattened(data: Data, bounds: Sequence[object]) -> Data:
+def _flattened(data: Data, limits: Sequence[object]) -> Data:
     """Dimensions from the first to the last bound become one."""
-    first, last = [*bounds, *(0, -1)[len(bounds) :]][:2]
+    first, last = [*limits, *(0, -1)[len(limits) :]][:2]
     if not isinstance(first, int) or not isinstance(last, int) or first < 0:
         return _kept(data, 0)
     if first >= data.dim:

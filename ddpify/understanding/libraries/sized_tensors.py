@@ -232,6 +232,8 @@ def _sized(making: _Making, counts: list[Data]) -> Value:
         given = [one.value for one in node.args] if isinstance(node, cst.Call) else []
         bounds.count_sizes(run, given)
         return value(Data(Placement.REPLICATE, form=Layout.GATHERED))
+    if [one for _, one in making.operands if bounds.counts_or_not(run, one)]:
+        return value(_GATHERED)
     for data in counts:
         run.facts.sizes.shape_uses.update(data.definition_sites)
     shown = list(local_sizes.parts_of(run, node, short)) if isinstance(node, cst.Call) else []

@@ -13,7 +13,7 @@ from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes.tensor_sizes import is_own_number
 from ddpify.understanding.syntax import displayed
-from ddpify.understanding.values import Data, value
+from ddpify.understanding.values import Const, Data, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -117,6 +117,20 @@ def count_sizes(run: RunState, sizes: Iterable[cst.BaseExpression]) -> None:
                 run.demand(size, value(data), uses.ROWS_OF_ALL)
             elif data.form is NumberKind.SHAPE:
                 run.demand(size, value(data), uses.ROWS_OF_ALL)
+
+
+def counts_or_not(run: RunState, size: Value) -> bool:
+    """Whether a size is the number of rows on one way, and another number on another.
+
+    Then it is that of all rows, for nothing tells at run time which of the two it is.
+    """
+    others = [a.value for a in size.of(Const) if isinstance(a.value, int)]
+    counted = [d for d in size.data if d.placement is Placement.COUNT]
+    if not counted or not any(number > 0 for number in others):
+        return False
+    for site in (one for data in counted for one in data.definition_sites):
+        run.demand(site, run.seen(site), uses.ROWS_OF_ALL)
+    return True
 
 
 def count_numbers(run: RunState, sizes: Iterable[cst.BaseExpression]) -> None:
