@@ -92,6 +92,7 @@ def _zip(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     else:
         _take_alike(run, node, made, args)
     each = [run.iterate(argument_at(node, i), a) for i, a in enumerate(args)]
+    _number_rows(run, [argument_at(node, i) for i in range(len(args))], args, each)
     collating_order.put_beside(run, node, args, each)
     if joint_loaders.are_one(each):
         each = [current_batch.perhaps_earlier(run, one) for one in each]
@@ -100,6 +101,29 @@ def _zip(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         together = _in_turn(run, node, join(*each))
     made.hold("*", together)
     return value(made)
+
+
+def _number_rows(
+    run: RunState,
+    shown: Sequence[cst.BaseExpression],
+    args: Sequence[Value],
+    each: Sequence[Value],
+) -> None:
+    """Beside items that all ranks hold, a row meets the one with its number among all rows."""
+    if not any(map(_are_of_all, args, each)):
+        return
+    for at, held, one in zip(shown, args, each, strict=True):
+        if run.collating and collating_order.are_samples(run, one):
+            for loader in (x for a in one.of(Data) for x in a.loaders):
+                run.facts.loading.mixed.setdefault(loader, run.site(at))
+        elif per_sample_lists.are_rows(one) and not one.positions:
+            run.demand_held(at, value(*held.data) or held, uses.A_STATISTIC)
+
+
+def _are_of_all(held: Value, element: Value) -> bool:
+    """Whether an iterable gives nothing of a batch, and no item for each of a rank's rows."""
+    of_each = any(one.each for one in held.of(Instance))
+    return not of_each and not any(isinstance(a, Data) for a in deep_atoms(element))
 
 
 def _in_turn(run: RunState, node: cst.BaseExpression, batch: Value) -> Value:
@@ -275,6 +299,7 @@ def _map(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         return value(Tup(parts))
     made = run.instance(node, run.module, "generator")
     each = [run.iterate(node, a) for a in args[1:]]
+    _number_rows(run, [argument_at(node, i + 1) for i in range(len(each))], args[1:], each)
     rows = bool(each) and all(per_sample_lists.are_rows(one) for one in each)
     made.each = rows
     _take_alike(run, node, made, [UNKNOWN, *args[1:]])
