@@ -30,6 +30,7 @@ from ddpify.understanding.shapes import dimensions, relative_ranks
 from ddpify.understanding.values import (
     REPLICATED,
     Data,
+    Number,
     Value,
     value,
 )
@@ -47,6 +48,7 @@ def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Val
         return REPLICATED  # whether shapes are equal does not depend on the number of rows
     operands = list(zip(nodes, values, strict=True))
     shards = _rows(run, operands)
+    run.lengthen(value(*(atom for one in values for atom in one.atoms)))
     handmade_batches.meet(run, operands)
     if not shards:
         return _of_replicated(operands)
@@ -89,7 +91,13 @@ def _of_replicated(operands: list[Operand]) -> Value:
     if paired is not None:
         return value(paired)
     rows_of_all = [d for d in tensors if d.form is Layout.GATHERED]
-    return by_hand or (value(*rows_of_all[:1]) if rows_of_all else REPLICATED)
+    return by_hand or value(*rows_of_all[:1]) or _as_large(operands)
+
+
+def _as_large(operands: list[Operand]) -> Value:
+    """What tensors without rows give, with its dimensions where they are known."""
+    ndim = dimensions.of_values(*(one for _, one in operands))
+    return REPLICATED if ndim is None else value(Number(ndim=ndim))
 
 
 def _compared(shards: list[Data], plain: list[Value]) -> Data:

@@ -95,6 +95,17 @@ def dimensions_left(run: RunState, node: cst.Subscript, atom: Data) -> int:
     return max(left, 0)
 
 
+def left_of_replicated(run: RunState, node: cst.Subscript, ndim: int | None) -> int:
+    """How many dimensions an index leaves of what all ranks hold; 0 where that is not known."""
+    left = ndim or 0
+    for element in node.slice if left else ():
+        kind, index = index_kind(run, element.slice)
+        if kind == "index" and not takes_one(run, element.slice, index):
+            return 0
+        left += (kind == "new") - (kind == "index")
+    return max(left, 0)
+
+
 def leaves_one_each(run: RunState, node: cst.Subscript, atom: Data) -> bool:
     """Whether ``x[:, 0]``, or ``x[places, labels]``, may be a single number for each sample."""
     parts = [(element.slice, *index_kind(run, element.slice)) for element in node.slice]

@@ -33,9 +33,16 @@ if TYPE_CHECKING:
 
 
 def replicated_item(run: RunState, node: cst.Subscript) -> Value:
-    """An item of something replicated: sharded where the index is, as in ``weights[labels]``."""
-    made = _by_index(run, node) or handmade_batches.sliced(run, node) or _by_elements(run, node)
-    return made or REPLICATED
+    """An item of something replicated: sharded where the index is, as in ``weights[labels]``.
+
+    Nothing where the index has nothing of a batch.
+    """
+    return (
+        _by_index(run, node)
+        or handmade_batches.sliced(run, node)
+        or _by_elements(run, node)
+        or UNKNOWN
+    )
 
 
 def at_position(run: RunState, node: cst.Subscript) -> Value | None:

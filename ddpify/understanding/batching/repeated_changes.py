@@ -19,7 +19,14 @@ from ddpify.understanding.liveness import Names, assigned, bound_in, reads, take
 from ddpify.understanding.operators.in_place import changes_values
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
-from ddpify.understanding.values import Data, deep_atoms, value
+from ddpify.understanding.values import (
+    Bound,
+    Data,
+    Function,
+    QualifiedName,
+    deep_atoms,
+    value,
+)
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -63,9 +70,24 @@ def _changes(run: RunState, node: cst.CSTNode, carried: Names, own: Names) -> bo
         return _changes_in_place(run, node, carried, own)
     if isinstance(node, cst.Assign):
         return any(_replaces(run, one.target, node.value, carried, own) for one in node.targets)
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        return _calls(run, node, node.func, own)
-    return False
+    if not isinstance(node, cst.Call):
+        return False
+    changed = isinstance(node.func, cst.Attribute) and _calls(run, node, node.func, own)
+    return changed or (not run.collating and _acts(run, node, set()))
+
+
+def _acts(run: RunState, call: cst.Call, seen: set[cst.CSTNode]) -> bool:
+    """Whether a call prints, writes or logs, itself or in a function of the project."""
+    called = run.seen(call.func)
+    if any(one.name == "builtins.print" for one in called.of(QualifiedName)):
+        return True
+    if any((kind, call) in run.facts.effects for kind in ("write", "log", "save")):
+        return True
+    functions = [*called.of(Function), *(one.function for one in called.of(Bound))]
+    new = [one.node for one in functions if one.node not in seen]
+    seen.update(new)
+    inside = (one for function in new for one in walk(function.body))
+    return any(isinstance(one, cst.Call) and _acts(run, one, seen) for one in inside)
 
 
 def _changes_in_place(run: RunState, node: cst.AugAssign, carried: Names, own: Names) -> bool:

@@ -11,6 +11,7 @@ from ddpify.records import replace
 from ddpify.understanding import alternatives, mapping_classes, uses
 from ddpify.understanding.arguments import local_data
 from ddpify.understanding.arithmetic import (
+    index_kinds,
     picked_by_rows,
     picked_views,
     single_samples,
@@ -147,18 +148,21 @@ def subscript_key(run: RunState, node: cst.Subscript) -> str:
             constants.append(run.eval(part.value).constant())
         elif isinstance(part, cst.Slice):
             for bound in (part.lower, part.upper, part.step):
-                if bound is not None:
-                    for data in run.eval(bound).data:
-                        if (
-                            data.placement is Placement.COUNT
-                            and data.form is not NumberKind.ROUNDED
-                        ):
-                            run.facts.sizes.shape_uses.update(data.definition_sites)
+                _note_bound(run, run.eval(bound) if bound is not None else UNKNOWN)
             constants.append(...)
     if len(constants) > 1:  # as in x[torch.arange(len(x)), labels]: indices meet each other
         places = [(one, per_sample_lists.as_index(run.seen(one))) for one in indices_of(node)]
         handmade_batches.meet(run, places)
     return "*" if len(constants) != 1 or constants[0] is ... else f"[{constants[0]!r}]"
+
+
+def _note_bound(run: RunState, bound: Value) -> None:
+    """A slice by the number of a rank's rows shapes its own tensors."""
+    if bounds.counts_or_not(run, bound):
+        return
+    for data in bound.data:
+        if data.placement is Placement.COUNT and data.form is not NumberKind.ROUNDED:
+            run.facts.sizes.shape_uses.update(data.definition_sites)
 
 
 def _item_of(run: RunState, node: cst.Subscript, atom: Atom, key: str) -> Value:
@@ -175,12 +179,19 @@ def _item_of(run: RunState, node: cst.Subscript, atom: Atom, key: str) -> Value:
     if isinstance(atom, Number) and atom.loaded is not None and key.startswith("['"):
         return loaded_files.out_of_file(run, node)
     if isinstance(atom, (Number, Const)):
-        return picked_by_rows.replicated_item(run, node)
+        return picked_by_rows.replicated_item(run, node) or _of_numbers(run, node, atom)
     if isinstance(atom, Params):
-        return picked_by_rows.rows_of_weights(run, node) or value(replace(atom, ndim=0))
+        left = index_kinds.left_of_replicated(run, node, atom.ndim)
+        return picked_by_rows.rows_of_weights(run, node) or value(replace(atom, ndim=left))
     if isinstance(atom, Method):  # what an object of unread code holds, such as ``graph.y``
         return picked_by_rows.rows_of_unread(run, node)
     return UNKNOWN
+
+
+def _of_numbers(run: RunState, node: cst.Subscript, whole: Number | Const) -> Value:
+    """An item of what all ranks hold, with its dimensions where they are known."""
+    ndim = whole.ndim if isinstance(whole, Number) else None
+    return value(Number(ndim=index_kinds.left_of_replicated(run, node, ndim) or None))
 
 
 def _tuple_slice(run: RunState, node: cst.Subscript, atom: Tup) -> Value | None:
@@ -235,6 +246,8 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
     if atom in run.of_all_ranks:
         bounds.count_all_rows(run, indices_of(node))
     several = atom.type in _SLICED and isinstance(node.slice[0].slice, cst.Slice)
+    if several:
+        run.lengthen(value(atom))
     if several and (atom.each or run.frames_forward()):
         return _list_slice(run, node, atom)
     exact = mapping_classes.item(atom, key) if key != "*" else None
@@ -363,7 +376,11 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
         return batch_rows.element(run, atom)
     if isinstance(atom, Number) and atom.least is not None:
         return value(atom)
-    return value(replace(atom, ndim=0)) if isinstance(atom, Params) else REPLICATED
+    if isinstance(atom, Number) and atom.ndim:
+        return value(Number(ndim=atom.ndim - 1))
+    return (
+        value(replace(atom, ndim=max(atom.ndim - 1, 0))) if isinstance(atom, Params) else REPLICATED
+    )
 
 
 def unpacked(run: RunState, whole: Value, position: int, count: int) -> Value:

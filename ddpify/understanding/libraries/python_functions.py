@@ -21,7 +21,7 @@ from ddpify.understanding.libraries import (
 )
 from ddpify.understanding.libraries.python_iterables import dictionary
 from ddpify.understanding.libraries.python_numbers import is_count, is_of_one_sample, rounded
-from ddpify.understanding.values import REPLICATED, Data, Value, deep_atoms, join, value
+from ddpify.understanding.values import REPLICATED, Data, Instance, Value, deep_atoms, join, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -57,9 +57,17 @@ def builtin(  # type: ignore[no-untyped-def]
         for expression, one in argument_pairs(node, args, kwargs):
             run.demand_held(expression, one, f"{name}()")
             run.demand(expression, per_sample_lists.numbers(one), f"{name}()")
+        for unpacked in _unpacked(node):
+            run.demand_held(unpacked, value(*run.seen(unpacked).of(Instance)), f"{name}()")
     if name in ("max", "min"):
         return join(REPLICATED, *(_reduced_in(one) for one in args))
     return REPLICATED
+
+
+def _unpacked(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What a call takes apart into arguments: ``print(*rows)`` gets as many as there are rows."""
+    given = node.args if isinstance(node, cst.Call) else ()
+    return [one.value for one in given if one.star == "*"]
 
 
 def _reduced_in(one: Value) -> Value:

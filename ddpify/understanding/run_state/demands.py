@@ -11,7 +11,7 @@ from ddpify.understanding.facts import Demand, Effect, Site
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.run_state.state import State
-from ddpify.understanding.syntax import displayed
+from ddpify.understanding.syntax import displayed, dotted
 from ddpify.understanding.values import NO_ROWS, Atom, Data, Instance, Value, deep_atoms, value
 
 
@@ -62,6 +62,22 @@ class Demands(State):
         for atom in self._generated(what) if parts is None else ():
             if isinstance(atom, Data) and (atom.placement.local or atom.is_position):
                 self.demand(node, value(atom), reader)
+        if parts is None:
+            self.lengthen(value(*deep_atoms(what)))
+
+    def lengthen(self, what: Value) -> None:
+        """Let ``[len(row) for row in x]`` be as long as all rows are, where it is read as it is.
+
+        A list with something of each row is told by that.
+        """
+        for made in what.of(Instance):
+            through = _gone_through(made.site)
+            held = (one for one in deep_atoms(made.elements) if isinstance(one, Data))
+            if through is None or any(one.placement.local for one in held):
+                continue
+            rows = deep_atoms(self.iterate(through, self.seen(through)))
+            picked = (one for one in rows if isinstance(one, Data) and one.is_of_one_sample)
+            self.demand(through, value(*picked), uses.A_TABLE)
 
     def _generated(self, what: Value) -> Iterator[Atom]:
         """All that a value holds, and what its generators give, if that is no batch of a loader."""
@@ -79,3 +95,15 @@ class Demands(State):
         call = made.reached_from
         if call is not None and call != known.reached_from:
             self.facts.effects.setdefault((kind, call.node), made)
+
+
+def _gone_through(made: cst.CSTNode) -> cst.BaseExpression | None:
+    """What a comprehension, or ``map(len, rows)``, goes through; None for others."""
+    if isinstance(made, cst.BaseSimpleComp):
+        return made.for_in.iter
+    call = made if isinstance(made, cst.Call) else None
+    if call is not None and len(call.args) == 1:  # list() or tuple()
+        return _gone_through(call.args[0].value)
+    if call is None or len(call.args) != 2 or dotted(call.func) != "map":
+        return None
+    return call.args[1].value
