@@ -15,6 +15,7 @@ COLUMNS = [
     "out.narrow(1, 0, 1)",
     "out.gather(1, labels[:, None])",
     "torch.cat([out[:, :1]], 1)",
+    "out.unfold(1, 4, 1).sum(-1)",
 ]
 
 
@@ -36,6 +37,9 @@ SINGLE = [
     "torch.linalg.vecdot(out, targets)",
     "torch.vmap(lambda a, b: (a * b).sum())(out, targets)",
     "torch.tensor([row.sum() for row in targets])",
+    "torch.bmm(out[:, None], targets[:, :, None]).squeeze()",
+    "(out.unsqueeze(1) @ targets.unsqueeze(2)).squeeze()",
+    "(out.unsqueeze(1) @ targets.unsqueeze(2)).reshape(len(out))",
 ]
 
 

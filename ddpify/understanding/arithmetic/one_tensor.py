@@ -123,7 +123,9 @@ def _squeezed(one: Operation) -> Value | None:
     if not one.run.collating:
         known = one.run.facts.sizes.squeezes
         known.setdefault(one.node, (one.run.site(one.node), one.data.dim))
-        one.data = replace(one.data, one_each=dimensions.may_leave_one_each(one.data, 1))
+        every = not one.rest and not one.kwargs
+        single = dimensions.may_leave_one_each(one.data, 1) or (every and one.data.one_each)
+        one.data = replace(one.data, one_each=single)
     if one.data.form not in (Layout.STATE, Layout.STATES):
         return None
     of_one_layer = replace(one.data, dim=0, definition_sites=frozenset(), form=Layout.TENSOR)

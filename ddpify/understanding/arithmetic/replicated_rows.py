@@ -29,12 +29,16 @@ from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.operators.dimensions import ALONG
 from ddpify.understanding.operators.results import how_many
+from ddpify.understanding.operators.table import broadcasts
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds, dimensions, transpositions
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
+    Const,
     Data,
+    Number,
+    Params,
     Tup,
     Value,
     value,
@@ -43,6 +47,7 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
+_WITH_DIMENSIONS = (Data, Number, Params, Const)  # which options, such as a type, have not
 CHOOSING = frozenset({"topk", "kthvalue"})
 
 
@@ -56,7 +61,9 @@ def on_replicated(
 ) -> Value:
     """The same for replicated values: rows stay rows, unless the function adds them up."""
     held = [a for _, v in operands for a in v.atoms if isinstance(a, Data)]
-    if not held or (name == "detach" and held[0].form is not Layout.GATHERED):
+    if not held:
+        return of_numbers(name, operands, rest, kwargs)
+    if name == "detach" and held[0].form is not Layout.GATHERED:
         return REPLICATED
     if name in views.RESHAPING and isinstance(node, cst.Call):  # as many as all ranks have
         bounds.count_sizes(run, [argument.value for argument in node.args])
@@ -67,6 +74,17 @@ def on_replicated(
     if len(first) != 1 or first[0].form is not Layout.GATHERED:
         return made
     return dimensions_left.after(made, name, first[0].ndim, rest, kwargs)
+
+
+def of_numbers(
+    name: str, operands: list[Operand], rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> Value:
+    """What has no rows, with its dimensions where they are known."""
+    tensors = [one for _, one in operands if any(True for _ in one.of(*_WITH_DIMENSIONS))]
+    broadcast = broadcasts(name)
+    ndim = dimensions.of_values(*(tensors if broadcast else tensors[:1]))
+    given = () if broadcast else rest
+    return dimensions_left.after(REPLICATED, name, ndim or 0, given, kwargs)
 
 
 @record

@@ -11,7 +11,13 @@ import libcst as cst
 from ddpify.records import record, replace
 from ddpify.understanding import uses
 from ddpify.understanding.arguments import local_data
-from ddpify.understanding.arithmetic import across_samples, booleans, single_samples, unsure_sizes
+from ddpify.understanding.arithmetic import (
+    across_samples,
+    booleans,
+    dimensions_left,
+    single_samples,
+    unsure_sizes,
+)
 from ddpify.understanding.arithmetic.pair_placements import (
     LINEAR_IN,
     both_plain,
@@ -94,6 +100,7 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
             if operator == "@":
                 width = widths.of_expression(right[0], run.module)
                 pair = columns.marked(pair, columns.of_product(one, other, width))
+                pair = dimensions_left.perhaps_single(pair) if ndim == 3 else pair
             results.append(_counted_from(pair, operator, one, other, plain))
     is_mask = booleans.of_operator(operator, (left[1], right[1]))
     return row_numbers.shifted(booleans.marked(without_views(join(*results)), is_mask))

@@ -40,8 +40,7 @@ from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.batching import batch_rows, handmade_batches, row_numbers
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.operators.in_place import is_in_place
-from ddpify.understanding.operators.rules import Rule
-from ddpify.understanding.operators.table import rule_of
+from ddpify.understanding.operators.table import broadcasts
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import columns, dimensions, relative_ranks, widths
 from ddpify.understanding.values import (
@@ -71,12 +70,6 @@ WRITING_BY_INDEX = frozenset(
 _COMPARING = frozenset("eq ne gt lt ge le not_equal greater less greater_equal less_equal".split())
 _PICKING_WITHIN = ("gather", "take_along_dim", "take_along_axis")
 _PICKED = (Placement.ROWS, Placement.COUPLED)
-# Functions of two tensors that broadcast them against each other.
-BROADCASTING = frozenset(
-    "cosine_similarity pairwise_distance vecdot cross where maximum minimum max min fmax fmin"
-    " logaddexp".split()
-)
-
 
 # Questions about what a tensor is, not about its values.
 _OF_THE_KIND = frozenset({"is_tensor", "is_floating_point", "is_complex", "is_storage"})
@@ -360,11 +353,6 @@ def _is_a_shape(held: Value) -> bool:
 
 def _is_a_count(atom: Atom) -> bool:
     return isinstance(atom, Data) and atom.placement is Placement.COUNT
-
-
-def broadcasts(name: str) -> bool:
-    """Whether a function of several tensors broadcasts them against each other."""
-    return name in BROADCASTING or rule_of(name) is Rule.ELEMENTWISE
 
 
 def _written_by_index(run: RunState, node: cst.BaseExpression, operands: list[Operand]) -> Value:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.understanding.arithmetic.dimensions_left import noted
 from ddpify.understanding.shapes import dimensions
-from ddpify.understanding.values import Const, Instance, Number, Tup, Value, value
+from ddpify.understanding.values import Const, Instance, Number, Tup, Value, deep_atoms, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -24,7 +24,14 @@ _OF_ROWS = frozenset("eye identity".split())
 def note(run: RunState, node: cst.BaseExpression, name: str, short: str, made: Value) -> Value:
     """What a function of a tensor library has made, with its dimensions where they are known."""
     known = of_call(run, node, name, short) if isinstance(node, cst.Call) else 0
-    return noted(made, known, number=False) if known and not made.data else made
+    number = short in FROM_VALUES and isinstance(node, cst.Call) and _is_of_a_number(run, node)
+    return noted(made, known, number=number) if (known or number) and not made.data else made
+
+
+def _is_of_a_number(run: RunState, node: cst.Call) -> bool:
+    """Whether this is ``torch.tensor(0.5)``."""
+    given = run.seen(node.args[0].value).constant() if node.args else ...
+    return isinstance(given, (int, float))
 
 
 def of_call(run: RunState, node: cst.Call, name: str, short: str) -> int:
@@ -55,6 +62,14 @@ def of_shape(run: RunState, sizes: list[cst.BaseExpression]) -> int:
     known |= {len(a.attributes) for a in held.of(Instance) if a.kind == "list"}
     known |= {1 for a in held.of(Const) if isinstance(a.value, int)}
     return known.pop() if len(known) == 1 and len(held.atoms) == 1 else 0
+
+
+def of_pieces(short: str, pieces: Value) -> Value:
+    """What is put together of tensors that all ranks hold."""
+    held = [atom for atom in deep_atoms(pieces) if not isinstance(atom, (Tup, Instance))]
+    ndim = dimensions.of_value(value(*held)) or 0
+    more = ndim > 0 and short == "stack"
+    return value(Number(ndim=ndim + more if ndim > 1 or more else None))
 
 
 def as_that_of(made_of: Value) -> Value:

@@ -33,6 +33,7 @@ from ddpify.understanding.libraries.tensor_methods import (
     receiver_of,
     repeated,
 )
+from ddpify.understanding.operators.table import broadcasts
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds, tensor_sizes
 from ddpify.understanding.syntax import dotted
@@ -98,7 +99,7 @@ def _operator(call: _Call) -> Value:
         args = [_sizes(run, one) for one in args]
     if name in ("view", "reshape") and atom.placement is Placement.SHARD:
         given = _own_size(run, node, given)
-    limits = call.kwargs if tensors.broadcasts(name) else {}
+    limits = call.kwargs if broadcasts(name) else {}
     operands = [(call.receiver, value(atom)), *argument_pairs(node, args, limits)]
     rest = given if name in views.RESHAPING else args
     changed = in_place.changed(run, node, name, operands, atom, rest, call.kwargs)

@@ -39,6 +39,7 @@ from ddpify.understanding.libraries import (
 )
 from ddpify.understanding.libraries.sized_tensors import Operands
 from ddpify.understanding.operators.places import NUMPYS_CHANGES, NUMPYS_OWN
+from ddpify.understanding.operators.table import BROADCASTING, broadcasts
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds, tensor_sizes
 from ddpify.understanding.values import (
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 
 # What takes rows of one tensor by rows of another, as arithmetic does.
 _ROW_BY_ROW = (
-    frozenset("gather take_along_dim take_along_axis where lerp".split()) | tensors.BROADCASTING
+    frozenset("gather take_along_dim take_along_axis where lerp bmm baddbmm".split()) | BROADCASTING
 )
 # What takes an operand's elements at positions that another gives, or as often as it says.
 _BY_INDEX = tensors.WRITING_BY_INDEX | {"repeat_interleave"}
@@ -163,7 +164,8 @@ def _joined(call: _Call) -> Value | None:
     joined = concatenations.concatenated(run, call.node, call.short, args, kwargs)
     if booleans.join_masks(args[0] if args else kwargs.get("tensors", UNKNOWN)):
         joined = booleans.marked(joined, True)
-    return joined or handmade_batches.made(run, call.short) or REPLICATED
+    made = joined or handmade_batches.made(run, call.short)
+    return made or made_dimensions.of_pieces(call.short, args[0] if args else UNKNOWN)
 
 
 def _shape(call: _Call) -> Value | None:
@@ -281,7 +283,7 @@ def _involved(call: _Call) -> Operands:
         return operands[:2]  # of which the other may have more dimensions
     if involved and call.short == "index_select" and not operands[0][1].data:
         return [operands[0], *involved]
-    beside = tensors.broadcasts(call.short) or call.short in _BY_INDEX | _ROW_BY_ROW
+    beside = broadcasts(call.short) or call.short in _BY_INDEX | _ROW_BY_ROW
     if involved and beside:  # rows of all would meet a rank's there
         return [(n, v) for n, v in operands if any(isinstance(a, Data) for a in v.atoms)]
     return involved
@@ -311,7 +313,7 @@ def _of_rows(call: _Call, involved: Operands) -> Value:
     run, node = call.run, call.node
     tensor_pairs.note_used_on_rows(run, [d for _, d in tensor_pairs.held_tensors(call.operands)])
     made = tensors.function(run, node, call.short, involved, call.kwargs, call.args[1:])
-    beside = tensors.broadcasts(call.short) and len(involved) < len(call.operands)
+    beside = broadcasts(call.short) and len(involved) < len(call.operands)
     return tensor_pairs.broadcast(made, call.operands) if beside else made
 
 
@@ -400,7 +402,10 @@ def _on_replicated(  # type: ignore[no-untyped-def]
         return value(reduced[0].placed(Placement.REPLICATE))
     if reduced:
         return value(reduced[0])
-    return REPLICATED if name.startswith(("torch.", "numpy.", "math.")) else UNKNOWN
+    if not name.startswith(("torch.", "numpy.", "math.")):
+        return UNKNOWN
+    kept = "to" if short in _CONVERTING else short
+    return replicated_rows.of_numbers(kept, operands, rest, kwargs)
 
 
 def _on_batches(

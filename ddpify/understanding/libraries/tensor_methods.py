@@ -133,7 +133,8 @@ def of_plain(  # type: ignore[no-untyped-def]
     copied = repeated(run, name, args)
     if copied is not None:
         return copied
-    operands = [(receiver_of(node), REPLICATED), *argument_pairs(node, args, kwargs)]
+    receiver = value(Number(ndim=atom.ndim)) if isinstance(atom, Number) else REPLICATED
+    operands = [(receiver_of(node), receiver), *argument_pairs(node, args, kwargs)]
     if name in NEW and args:
         made = name.removeprefix("new_")
         return tensor_function(run, node, f"torch.{made}", made, args, kwargs)

@@ -121,6 +121,11 @@ _ROWS = {
     **dict.fromkeys(PER_SAMPLE, Rule.PER_SAMPLE),
     **dict.fromkeys(ELEMENTWISE, Rule.ELEMENTWISE),
 }
+# Functions of two tensors that broadcast them against each other.
+BROADCASTING = frozenset(
+    "cosine_similarity pairwise_distance vecdot cross where maximum minimum max min fmax fmin"
+    " logaddexp".split()
+)
 
 
 def rule_of(name: str) -> Rule | None:
@@ -129,3 +134,8 @@ def rule_of(name: str) -> Rule | None:
     if known is None and name.endswith("_") and not name.startswith("_"):
         return _ROWS.get(name[:-1])
     return known
+
+
+def broadcasts(name: str) -> bool:
+    """Whether a function of several tensors broadcasts them against each other."""
+    return name in BROADCASTING or rule_of(name) is Rule.ELEMENTWISE

@@ -50,7 +50,8 @@ _KEEPING = frozenset(
     " adaptive_max_pool2d adaptive_max_pool3d pixel_shuffle pixel_unshuffle channel_shuffle glu"
     " prelu bilinear grid_sample scaled_dot_product_attention fft2 ifft2"
     " index_select gather take_along_dim narrow index_fill scatter scatter_add masked_scatter diff"
-    " bucketize chunk split tensor_split".split()
+    " bucketize chunk split tensor_split zeros_like ones_like empty_like full_like rand_like"
+    " randn_like randint_like fill fill_ zero zero_ uniform_ normal_".split()
 )
 LAYERS = {
     **dict.fromkeys(("Conv1d", "ConvTranspose1d", "MaxPool1d", "AvgPool1d"), 3),
@@ -90,12 +91,14 @@ def after(name: str, ndim: int, rest: Sequence[Value]) -> int:
         return _of_flattened(rest)
     if not ndim:
         return 0
-    if name in ("unsqueeze", "one_hot", "embedding"):
+    if name in ("unsqueeze", "one_hot", "embedding") or (name == "unfold" and len(rest) == 3):
         return ndim + 1
     if name == "squeeze" and rest:  # of a matrix, rows of one number each, or all that it was
         return ndim - 1 if ndim > 2 else 0
     if name == "flatten":
         return _flattened(ndim, rest)
+    if name == "unflatten" and len(rest) == 2:
+        return ndim - 1 + length(rest[1]) if length(rest[1]) else 0
     return 0
 
 
@@ -119,7 +122,8 @@ def _length(sizes: Atom) -> int:
     if isinstance(sizes, Tup):
         return len(sizes.items)
     if isinstance(sizes, Data):
-        return sizes.ndim if sizes.form is NumberKind.SHAPE else 0
+        single = sizes.placement is Placement.COUNT
+        return sizes.ndim if sizes.form is NumberKind.SHAPE else int(single)
     if isinstance(sizes, Instance):
         return len(sizes.attributes) if sizes.type == "list" else 0
     return int(isinstance(sizes, Const) and isinstance(sizes.value, int))
