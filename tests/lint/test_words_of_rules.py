@@ -8,6 +8,7 @@ import pytest
 
 from ddpify.lint.checking import read_by_rules
 from ddpify.lint.config import Settings
+from ddpify.lint.files.relevance import files_without_training
 from ddpify.lint.registry import load_all
 from ddpify.source import read_source
 from ddpify.understanding.choices import Choices
@@ -62,3 +63,21 @@ def test_global_is_no_glob(
     codes = {one.code for one in load_all()}
     read = read_by_rules(read_source(network), tmp_path, Settings(), codes)
     assert (read.failure, len(seen)) == (None, runs)
+
+
+@pytest.mark.parametrize(
+    ("line", "trains"),
+    [
+        ("# kept for backward compatibility", False),
+        ("# renamed, which is backwards-compatible", False),
+        ("def backward(context, grad): return grad", True),
+        ("step = loss.backward", True),
+        ("# backward compatible\nloss.backward()", True),
+    ],
+)
+def test_what_is_compatible_trains_nothing(line: str, trains: bool, tmp_path: Path) -> None:
+    """A comment on older versions is no training; a gradient of a function's own may be one."""
+    script = tmp_path / "model.py"
+    script.write_text(f"import torch\n{line}\n")
+    quiet = files_without_training(read_source(script), tmp_path)
+    assert (quiet is None) is trains

@@ -19,6 +19,8 @@ _STARTS = re.compile(
     r"init_process_group|DistributedDataParallel|FullyShardedDataParallel|fully_shard"
     r"|DistributedSampler|ddpify(?:[._]runtime| import)"
 )
+# What a training calls, and a function with a gradient of its own defines: no word on old versions.
+_BACKWARD = re.compile(r"backward(?!s\b|[- ]compat)")
 # What makes a file one that runs by itself: it may start a training that other files hold.
 _PROGRAM = re.compile(r"__main__|^[A-Za-z_][\w.]*\(", re.MULTILINE)
 MOST_FILES = 60  # of a project, beside which the rest is as a library
@@ -31,7 +33,7 @@ def files_without_training(
 ) -> tuple[str, ...] | None:
     """The local files that a script imports, if neither they nor it have words of training."""
     text = source.text
-    if ("torch" in text and "backward" in text) or _STARTS.search(text):
+    if ("torch" in text and _BACKWARD.search(text)) or _STARTS.search(text):
         return None
     program = is_program(source)
     entry = os.path.realpath(source.path)
