@@ -224,24 +224,6 @@ def assert_same_training(original: Training, converted: Training, *, work: bool 
     assert_same_value(original.files, converted.files, "files")
 
 
-def assert_trains_the_same(runs: TrainingRuns, script: Path, converted: Path) -> None:
-    """Run a script alone and its conversion on 2 and 3 ranks, and compare them.
-
-    The parameters after each optimizer step on every rank, and the output of rank 0.
-
-    Raises:
-        AssertionError: With the first difference.
-    """
-    alone = runs.run(script)
-    assert_succeeded(alone)
-    for ranks in (2, 3):
-        among = runs.run(converted, ranks)
-        assert_succeeded(among)
-        for rank in among.ranks:
-            assert_same_steps(alone.ranks[0].steps, rank.steps, f"{ranks} ranks")
-        assert among.ranks[0].stdout == alone.ranks[0].stdout
-
-
 def assert_succeeded(training: Training) -> None:
     for rank, recorded in enumerate(training.ranks):
         assert recorded.status == 0, f"rank {rank} ended with {recorded.status}:\n{recorded.stderr}"

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.trying import Trial
 from ddpify.convert import convert_file
 from tests.convert.examples import added
-from tests.training_runs import TrainingRuns, assert_trains_the_same
+from tests.convert.running import assert_trains_the_same
 
 HEAD = """\
 import torch
@@ -104,10 +105,10 @@ for step in range(3):
     ],
 )
 def test_a_function_of_these_samples_and_of_others_gets_all_of_both(
-    tmp_path: Path, runs: TrainingRuns, shown: str, line: str
+    tmp_path: Path, trial: Trial, shown: str, line: str
 ) -> None:
     script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
     script.write_text(EVALUATED.replace("SHOWN", shown))
     converted.write_bytes(convert_file(script).data)
     assert line in converted.read_text()
-    assert_trains_the_same(runs, script, converted)
+    assert_trains_the_same(trial, script, converted)

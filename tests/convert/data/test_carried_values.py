@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.trying import Trial
 from ddpify.convert import Options, convert_file
-from tests.training_runs import TrainingRuns, assert_trains_the_same
+from tests.convert.running import assert_trains_the_same
 
 HEAD = """\
 import collections
@@ -80,11 +81,11 @@ AHEAD = [
 ]
 
 
-def _assert_trains_the_same(runs: TrainingRuns, folder: Path, text: str) -> None:
+def _assert_trains_the_same(trial: Trial, folder: Path, text: str) -> None:
     script, converted = folder / "train.py", folder / "train_ddp.py"
     script.write_text(text)
     converted.write_bytes(convert_file(script, Options()).data)
-    assert_trains_the_same(runs, script, converted)
+    assert_trains_the_same(trial, script, converted)
 
 
 def _script(batches: str, lines: list[str], before: str = "") -> str:
@@ -94,25 +95,23 @@ def _script(batches: str, lines: list[str], before: str = "") -> str:
 
 @pytest.mark.parametrize(("before", "lines"), CARRIED)
 def test_what_a_later_round_reads_is_of_the_global_batch(
-    tmp_path: Path, runs: TrainingRuns, before: str, lines: list[str]
+    tmp_path: Path, trial: Trial, before: str, lines: list[str]
 ) -> None:
-    _assert_trains_the_same(runs, tmp_path, _script("feed", lines, before))
+    _assert_trains_the_same(trial, tmp_path, _script("feed", lines, before))
 
 
 @pytest.mark.parametrize("batches", COLLECTED)
 def test_collected_batches_are_split_where_they_are_used(
-    tmp_path: Path, runs: TrainingRuns, batches: str
+    tmp_path: Path, trial: Trial, batches: str
 ) -> None:
-    _assert_trains_the_same(runs, tmp_path, _script(batches, []))
+    _assert_trains_the_same(trial, tmp_path, _script(batches, []))
 
 
 @pytest.mark.parametrize("new", AHEAD)
-def test_a_batch_that_is_held_back_by_one_round(
-    tmp_path: Path, runs: TrainingRuns, new: str
-) -> None:
+def test_a_batch_that_is_held_back_by_one_round(tmp_path: Path, trial: Trial, new: str) -> None:
     ahead = (
         "def ahead(batches):\n    old = None\n    for batch in batches:\n"
         f"        {new}\n        if old is not None:\n            yield old\n        old = new\n"
         "    yield old\n"
     )
-    _assert_trains_the_same(runs, tmp_path, _script("ahead(feed)", [], ahead))
+    _assert_trains_the_same(trial, tmp_path, _script("ahead(feed)", [], ahead))

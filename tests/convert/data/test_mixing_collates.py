@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.trying import Trial
 from ddpify.convert import Options, convert_file
 from ddpify.errors import DdpifyError
-from tests.training_runs import TrainingRuns, assert_trains_the_same
+from tests.convert.running import assert_trains_the_same
 
 SCRIPT = """\
 import torch
@@ -72,45 +73,45 @@ def _converted(folder: Path, collate: str, used: str, made: str = "collate") -> 
 
 @pytest.mark.parametrize("line", MIXING)
 def test_a_function_that_mixes_samples_gets_whole_batches(
-    tmp_path: Path, runs: TrainingRuns, line: str
+    tmp_path: Path, trial: Trial, line: str
 ) -> None:
     converted, text = _converted(tmp_path, f"{STACKED}    {line}\n    return x, y", TAKEN)
     assert 'collate_fn=collate),collate="global")' in text
-    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+    assert_trains_the_same(trial, converted.with_name("script.py"), converted)
 
 
 @pytest.mark.parametrize(
     "line", ["x = x * 2", "x = x.softmax(1)", "x = x - x.mean(1, keepdim=True)"]
 )
 def test_a_function_of_each_sample_gets_a_ranks_samples(
-    tmp_path: Path, runs: TrainingRuns, line: str
+    tmp_path: Path, trial: Trial, line: str
 ) -> None:
     converted, text = _converted(tmp_path, f"{STACKED}    {line}\n    return x, y", TAKEN)
     assert "dd.shard(DataLoader" in text and "collate=" not in text
-    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+    assert_trains_the_same(trial, converted.with_name("script.py"), converted)
 
 
-def test_a_statistic_beside_the_rows_stays_whole(tmp_path: Path, runs: TrainingRuns) -> None:
+def test_a_statistic_beside_the_rows_stays_whole(tmp_path: Path, trial: Trial) -> None:
     collate = f"{STACKED}    return x, y, x.abs().mean(0)"
     used = "x, y, mean = batch\n    scale = mean.sum()"
     converted, text = _converted(tmp_path, collate, used)
     assert 'collate="global",dim=(0,0,None)' in text
-    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+    assert_trains_the_same(trial, converted.with_name("script.py"), converted)
 
 
-def test_a_dictionary_with_a_number_of_samples(tmp_path: Path, runs: TrainingRuns) -> None:
+def test_a_dictionary_with_a_number_of_samples(tmp_path: Path, trial: Trial) -> None:
     collate = f'{STACKED}    return {{"x": x, "y": y, "count": len(samples)}}'
     used = 'x, y, scale = batch["x"], batch["y"], batch["count"] / 6'
     converted, text = _converted(tmp_path, collate, used)
     assert 'dim={"x":0,"y":0,"count":None}' in text
-    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+    assert_trains_the_same(trial, converted.with_name("script.py"), converted)
 
 
-def test_an_object_that_holds_a_batch(tmp_path: Path, runs: TrainingRuns) -> None:
+def test_an_object_that_holds_a_batch(tmp_path: Path, trial: Trial) -> None:
     used = "x, y, scale = batch.x, batch.y, batch.count / 6"
     converted, text = _converted(tmp_path, "pass", used, made="Batch")
     assert 'dim={"x":0,"y":0,"count":None}' in text
-    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+    assert_trains_the_same(trial, converted.with_name("script.py"), converted)
 
 
 @pytest.mark.parametrize(
@@ -120,9 +121,9 @@ def test_an_object_that_holds_a_batch(tmp_path: Path, runs: TrainingRuns) -> Non
         "x = (x.reshape(5, -1) * torch.arange(1.0, 6.0)[:, None]).reshape(-1, 5)",
     ],
 )
-def test_a_view_that_cuts_across_samples(tmp_path: Path, runs: TrainingRuns, line: str) -> None:
+def test_a_view_that_cuts_across_samples(tmp_path: Path, trial: Trial, line: str) -> None:
     converted, _ = _converted(tmp_path, f"{STACKED}    {line}\n    return x, y", TAKEN)
-    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+    assert_trains_the_same(trial, converted.with_name("script.py"), converted)
 
 
 @pytest.mark.parametrize(
@@ -133,13 +134,13 @@ def test_a_view_that_cuts_across_samples(tmp_path: Path, runs: TrainingRuns, lin
     ],
 )
 def test_a_column_beside_a_vector_pairs_the_samples(
-    tmp_path: Path, runs: TrainingRuns, line: str
+    tmp_path: Path, trial: Trial, line: str
 ) -> None:
     goals, scale = line.split("\n    ")
     collate = f"{STACKED}    {goals}\n    return x, y, goals"
     used = f"x, y, goals = batch\n    {scale}"
     converted, _ = _converted(tmp_path, collate, used)
-    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+    assert_trains_the_same(trial, converted.with_name("script.py"), converted)
 
 
 UNREAD = [
@@ -151,12 +152,12 @@ UNREAD = [
 
 
 @pytest.mark.parametrize("line", UNREAD)
-def test_unread_code_gets_all_samples(tmp_path: Path, runs: TrainingRuns, line: str) -> None:
+def test_unread_code_gets_all_samples(tmp_path: Path, trial: Trial, line: str) -> None:
     hidden = "import pickle\n    unread = lambda f: pickle.loads(pickle.dumps(f))\n"
     collate = f"{hidden}    {STACKED}    {line}\n    return x, y"
     converted, text = _converted(tmp_path, collate, TAKEN)
     assert 'collate_fn=collate),collate="unread")' in text or 'collate="global")' in text
-    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+    assert_trains_the_same(trial, converted.with_name("script.py"), converted)
 
 
 def test_where_the_rows_lie_must_be_known(tmp_path: Path) -> None:
@@ -222,14 +223,12 @@ for epoch in range(2):
 """
 
 
-def test_padded_boxes_of_a_script_that_is_gone_over_again(
-    tmp_path: Path, runs: TrainingRuns
-) -> None:
+def test_padded_boxes_of_a_script_that_is_gone_over_again(tmp_path: Path, trial: Trial) -> None:
     """Where a batch was understood before, it is the same batch; its numbers are those of all."""
     script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
     script.write_text(PADDED)
     converted.write_bytes(convert_file(script).data)
-    assert_trains_the_same(runs, script, converted)
+    assert_trains_the_same(trial, script, converted)
 
 
 NESTED = {
@@ -246,9 +245,7 @@ NESTED = {
 
 
 @pytest.mark.parametrize(("given", "used"), NESTED.values(), ids=NESTED)
-def test_the_rows_of_parts_of_parts(
-    tmp_path: Path, runs: TrainingRuns, given: str, used: str
-) -> None:
+def test_the_rows_of_parts_of_parts(tmp_path: Path, trial: Trial, given: str, used: str) -> None:
     body = STACKED + f"    x = 0.5 * x + 0.5 * x.flip(0)\n    return {given}"
     both = "    scale = scale + scale * F.cross_entropy(net(x), other)\n    print(len(other))"
     script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
@@ -256,4 +253,4 @@ def test_the_rows_of_parts_of_parts(
     script.write_text(text.replace("USED", used + "\n" + both))
     converted.write_bytes(convert_file(script, Options()).data)
     assert 'collate="global"' in converted.read_text()
-    assert_trains_the_same(runs, script, converted)
+    assert_trains_the_same(trial, script, converted)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.trying import Trial
 from ddpify.convert import convert_file
-from tests.training_runs import TrainingRuns, assert_trains_the_same
+from tests.convert.running import assert_trains_the_same
 
 TRAINING = """\
 import torch
@@ -43,13 +44,11 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("loop", "rows", "kinds"), FORMS)
-def test_a_piece_is_a_batch(
-    tmp_path: Path, runs: TrainingRuns, loop: str, rows: str, kinds: str
-) -> None:
+def test_a_piece_is_a_batch(tmp_path: Path, trial: Trial, loop: str, rows: str, kinds: str) -> None:
     script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
     script.write_text(TRAINING.replace("LOOP", loop).replace("ROWS", rows).replace("KINDS", kinds))
     converted.write_bytes(convert_file(script).data)
-    assert_trains_the_same(runs, script, converted)
+    assert_trains_the_same(trial, script, converted)
 
 
 TABLE = """\
@@ -68,12 +67,10 @@ brain = Picking()
 
 
 @pytest.mark.parametrize("loop", ["at in order.split(5)", "at in (order[:5], order[5:9])"])
-def test_a_table_that_a_forward_picks_from_is_none(
-    tmp_path: Path, runs: TrainingRuns, loop: str
-) -> None:
+def test_a_table_that_a_forward_picks_from_is_none(tmp_path: Path, trial: Trial, loop: str) -> None:
     text = TRAINING.replace("brain = nn.Linear(4, 3)\n", TABLE).replace("LOOP", loop)
     text = text.replace("ROWS", "samples, at, beside[at]").replace("KINDS", "kinds[at]")
     script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
     script.write_text(text)
     converted.write_bytes(convert_file(script).data)
-    assert_trains_the_same(runs, script, converted)
+    assert_trains_the_same(trial, script, converted)

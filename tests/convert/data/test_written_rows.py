@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.trying import Trial
 from ddpify.convert import Refusal, convert_file
-from tests.training_runs import TrainingRuns, assert_trains_the_same
+from tests.convert.running import assert_trains_the_same
 
 TRAINING = """\
 import torch
@@ -65,13 +66,13 @@ for epoch in range(2):
 
 
 def test_a_function_that_gets_each_samples_place_fills_its_row(
-    tmp_path: Path, runs: TrainingRuns
+    tmp_path: Path, trial: Trial
 ) -> None:
     script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
     script.write_text(TRAINING.replace("GIVEN", "place").replace(".float()", ""))
     converted.write_bytes(convert_file(script).data)
     assert "dd.gather" not in converted.read_text()
-    assert_trains_the_same(runs, script, converted)
+    assert_trains_the_same(trial, script, converted)
 
 
 ROWS = """\

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.soundness.trying import Trial
 from ddpify.convert import convert_file
 from tests.convert.examples import HEAD, STEP, added
-from tests.training_runs import TrainingRuns, assert_trains_the_same
+from tests.convert.running import assert_trains_the_same
 
 TRAINING = """\
 import numpy as np
@@ -37,11 +38,11 @@ print(np.fromfile("found.bin", dtype=np.int64))
 """
 
 
-def test_a_file_of_an_array_is_the_same(tmp_path: Path, runs: TrainingRuns) -> None:
+def test_a_file_of_an_array_is_the_same(tmp_path: Path, trial: Trial) -> None:
     script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
     script.write_text(TRAINING)
     converted.write_bytes(convert_file(script).data)
-    assert_trains_the_same(runs, script, converted)
+    assert_trains_the_same(trial, script, converted)
 
 
 def test_rank_zero_writes_and_the_others_wait(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.trying import Trial
 from ddpify.convert import Options, convert_file
-from tests.training_runs import TrainingRuns, assert_trains_the_same
+from tests.convert.running import assert_trains_the_same
 
 OF_NAMED_PARTS = """\
 import torch
@@ -176,30 +177,30 @@ READINGS = [
 ]
 
 
-def _assert_trains_the_same(runs: TrainingRuns, folder: Path, text: str) -> None:
+def _assert_trains_the_same(trial: Trial, folder: Path, text: str) -> None:
     script, converted = folder / "train.py", folder / "train_ddp.py"
     script.write_text(text)
     converted.write_bytes(convert_file(script, Options()).data)
-    assert_trains_the_same(runs, script, converted)
+    assert_trains_the_same(trial, script, converted)
 
 
 @pytest.mark.parametrize(("given", "loss", "scores"), GIVEN_BACK)
 def test_a_dictionary_of_a_batch_gives_a_model_its_arguments(
-    tmp_path: Path, runs: TrainingRuns, given: str, loss: str, scores: str
+    tmp_path: Path, trial: Trial, given: str, loss: str, scores: str
 ) -> None:
     text = OF_NAMED_PARTS.replace("GIVEN", given).replace("TAKEN", loss)
-    _assert_trains_the_same(runs, tmp_path, text.replace("SCORES", scores))
+    _assert_trains_the_same(trial, tmp_path, text.replace("SCORES", scores))
 
 
 @pytest.mark.parametrize("binding", BINDINGS)
 def test_a_function_keeps_the_arguments_that_it_is_given_beforehand(
-    tmp_path: Path, runs: TrainingRuns, binding: str
+    tmp_path: Path, trial: Trial, binding: str
 ) -> None:
-    _assert_trains_the_same(runs, tmp_path, BOUND.replace("BINDING", binding))
+    _assert_trains_the_same(trial, tmp_path, BOUND.replace("BINDING", binding))
 
 
 @pytest.mark.parametrize("read", READINGS)
 def test_what_is_handed_on_by_name_stays_that_of_the_batch(
-    tmp_path: Path, runs: TrainingRuns, read: str
+    tmp_path: Path, trial: Trial, read: str
 ) -> None:
-    _assert_trains_the_same(runs, tmp_path, HANDED_ON.replace("READ", read))
+    _assert_trains_the_same(trial, tmp_path, HANDED_ON.replace("READ", read))

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.trying import Trial
 from ddpify.convert import Options, convert_file
-from tests.training_runs import TrainingRuns, assert_trains_the_same
+from tests.convert.running import assert_trains_the_same
 
 SCRIPT = """\
 import functools
@@ -134,10 +135,8 @@ CASES = [
 
 
 @pytest.mark.parametrize(("made", "taken"), CASES)
-def test_made_functions_train_the_same(
-    tmp_path: Path, runs: TrainingRuns, made: str, taken: str
-) -> None:
+def test_made_functions_train_the_same(tmp_path: Path, trial: Trial, made: str, taken: str) -> None:
     script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
     script.write_text(SCRIPT.replace("MADE", made).replace("TAKEN", taken))
     converted.write_bytes(convert_file(script, Options()).data)
-    assert_trains_the_same(runs, script, converted)
+    assert_trains_the_same(trial, script, converted)

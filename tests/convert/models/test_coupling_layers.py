@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.trying import Trial
 from ddpify.convert import Options, convert_file
-from tests.training_runs import TrainingRuns, assert_trains_the_same
+from tests.convert.running import assert_trains_the_same
 
 SCRIPT = """\
 import torch
@@ -60,10 +61,10 @@ LAYERS = [
 
 @pytest.mark.parametrize(("layer", "used"), LAYERS)
 def test_a_layer_along_the_batch_gets_the_rows_of_all_ranks(
-    tmp_path: Path, runs: TrainingRuns, layer: str, used: str
+    tmp_path: Path, trial: Trial, layer: str, used: str
 ) -> None:
     script, converted = tmp_path / "script.py", tmp_path / "converted.py"
     script.write_text(SCRIPT.replace("LAYER", layer).replace("USED", used), encoding="utf-8")
     converted.write_bytes(convert_file(script, Options()).data)
     assert "dd.gather(" in converted.read_text(encoding="utf-8")
-    assert_trains_the_same(runs, script, converted)
+    assert_trains_the_same(trial, script, converted)

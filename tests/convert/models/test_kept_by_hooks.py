@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.trying import Trial
 from ddpify.convert import convert_file
-from tests.training_runs import TrainingRuns, assert_trains_the_same
+from tests.convert.running import assert_trains_the_same
 
 TRAINING = """\
 import torch
@@ -87,9 +88,9 @@ FORMS = {
 
 @pytest.mark.parametrize(("hooks", "extra"), FORMS.values(), ids=FORMS)
 def test_what_a_hook_keeps_is_of_this_batch(
-    tmp_path: Path, runs: TrainingRuns, hooks: str, extra: str
+    tmp_path: Path, trial: Trial, hooks: str, extra: str
 ) -> None:
     script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
     script.write_text(TRAINING.replace("HOOKS", hooks).replace("EXTRA", extra))
     converted.write_bytes(convert_file(script).data)
-    assert_trains_the_same(runs, script, converted)
+    assert_trains_the_same(trial, script, converted)

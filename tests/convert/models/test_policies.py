@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.soundness.judging import Outcome
 from benchmarks.soundness.trying import Trial
 from ddpify.convert import convert_file
-from tests.training_runs import TrainingRuns, assert_trains_the_same
+from tests.convert.running import assert_trains_the_same
 
 TRAINING = """\
 import numpy as np
@@ -96,12 +96,12 @@ for game in range(2):
 
 
 def test_the_actions_of_a_minibatch_are_split_as_its_states_are(
-    tmp_path: Path, runs: TrainingRuns
+    tmp_path: Path, trial: Trial
 ) -> None:
     script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
     script.write_text(TRAINING)
     converted.write_bytes(convert_file(script).data)
-    assert_trains_the_same(runs, script, converted)
+    assert_trains_the_same(trial, script, converted)
 
 
 def test_a_method_that_gets_all_in_play_and_minibatches_in_training(trial: Trial) -> None:

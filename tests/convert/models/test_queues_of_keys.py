@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.trying import Trial
 from ddpify.convert import convert_file
-from tests.training_runs import TrainingRuns, assert_trains_the_same
+from tests.convert.running import assert_trains_the_same
 
 TRAINING = """\
 import torch
@@ -62,11 +63,11 @@ for x, y in feed:
 
 
 @pytest.mark.parametrize("keys", ["keys.T", "keys.transpose(0, 1)"])
-def test_the_columns_of_all_ranks_are_kept(tmp_path: Path, runs: TrainingRuns, keys: str) -> None:
+def test_the_columns_of_all_ranks_are_kept(tmp_path: Path, trial: Trial, keys: str) -> None:
     script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
     script.write_text(TRAINING.replace("KEYS", keys))
     converted.write_bytes(convert_file(script).data)
-    assert_trains_the_same(runs, script, converted)
+    assert_trains_the_same(trial, script, converted)
 
 
 IN_THE_LOOP = """\
@@ -95,8 +96,8 @@ for x, y in feed:
 """
 
 
-def test_what_a_queue_keeps_behind_a_batch(tmp_path: Path, runs: TrainingRuns) -> None:
+def test_what_a_queue_keeps_behind_a_batch(tmp_path: Path, trial: Trial) -> None:
     script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
     script.write_text(IN_THE_LOOP)
     converted.write_bytes(convert_file(script).data)
-    assert_trains_the_same(runs, script, converted)
+    assert_trains_the_same(trial, script, converted)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.trying import Trial
 from ddpify.convert import convert_file
-from tests.training_runs import TrainingRuns, assert_trains_the_same
+from tests.convert.running import assert_trains_the_same
 
 TRAINING = """\
 import torch
@@ -84,8 +85,8 @@ print(evaluate())
 
 @pytest.mark.parametrize("given", ["dict", "Output"])
 @pytest.mark.parametrize("call", ["**batch", 'batch["past"], batch["future"]'])
-def test_a_loss_by_name(given: str, call: str, tmp_path: Path, runs: TrainingRuns) -> None:
+def test_a_loss_by_name(given: str, call: str, tmp_path: Path, trial: Trial) -> None:
     script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
     script.write_text(TRAINING.replace("GIVEN", given).replace("CALL", call))
     converted.write_bytes(convert_file(script).data)
-    assert_trains_the_same(runs, script, converted)
+    assert_trains_the_same(trial, script, converted)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.trying import Trial
 from ddpify.convert import Options, convert_file
-from tests.training_runs import TrainingRuns, assert_trains_the_same
+from tests.convert.running import assert_trains_the_same
 
 SCRIPT = """\
 import torch
@@ -68,47 +69,45 @@ def _converted(folder: Path, body: str, *, before: str = "", hook: str = "") -> 
 
 
 @pytest.mark.parametrize("body", EACH_ALONE)
-def test_a_hook_that_scales_gets_a_ranks_samples(
-    tmp_path: Path, runs: TrainingRuns, body: str
-) -> None:
+def test_a_hook_that_scales_gets_a_ranks_samples(tmp_path: Path, trial: Trial, body: str) -> None:
     converted, text = _converted(tmp_path, body, before=OF_LAYER, hook=OF_GRADIENT)
     assert OF_LAYER in text and OF_GRADIENT in text
-    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+    assert_trains_the_same(trial, converted.with_name("script.py"), converted)
 
 
 @pytest.mark.parametrize("body", OF_ALL)
 def test_any_other_hook_of_a_layer_gets_the_samples_of_all_ranks(
-    tmp_path: Path, runs: TrainingRuns, body: str
+    tmp_path: Path, trial: Trial, body: str
 ) -> None:
     converted, text = _converted(tmp_path, body, before=OF_LAYER)
     assert "net[0].register_forward_hook(dd.batch_hook(of_layer))" in text
-    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+    assert_trains_the_same(trial, converted.with_name("script.py"), converted)
 
 
 @pytest.mark.parametrize("body", OF_ALL)
 def test_any_other_hook_on_a_gradient_gets_that_of_all_samples(
-    tmp_path: Path, runs: TrainingRuns, body: str
+    tmp_path: Path, trial: Trial, body: str
 ) -> None:
     converted, text = _converted(tmp_path, body, hook=OF_GRADIENT)
     assert "out.register_hook(dd.batch_gradient_hook(of_gradient))" in text
-    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+    assert_trains_the_same(trial, converted.with_name("script.py"), converted)
 
 
 @pytest.mark.parametrize(
     "body", ["z[1:].mul_(2.0)", "torch.clip_(z[0], -0.1, 0.1); kept.append(z)"]
 )
 def test_a_hook_may_change_the_output_of_its_layer_in_place(
-    tmp_path: Path, runs: TrainingRuns, body: str
+    tmp_path: Path, trial: Trial, body: str
 ) -> None:
     converted, text = _converted(tmp_path, body, before=OF_LAYER)
     assert "dd.batch_hook(of_layer)" in text
-    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+    assert_trains_the_same(trial, converted.with_name("script.py"), converted)
 
 
 def test_what_a_hook_draws_for_all_samples_is_the_same_on_all_ranks(
-    tmp_path: Path, runs: TrainingRuns
+    tmp_path: Path, trial: Trial
 ) -> None:
     body = "return z + z[torch.randperm(len(z))]"
     converted, text = _converted(tmp_path, body, before=OF_LAYER)
     assert "dd.batch_hook(of_layer)" in text
-    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+    assert_trains_the_same(trial, converted.with_name("script.py"), converted)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.trying import Trial
 from ddpify.convert import convert_file
 from tests.convert.examples import HEAD, added
-from tests.training_runs import TrainingRuns, assert_trains_the_same
+from tests.convert.running import assert_trains_the_same
 
 TRAINING = """\
 import sys
@@ -90,11 +91,11 @@ for x, y in DataLoader(data, batch_size=5, shuffle=True):
 """
 
 
-def test_what_a_gathered_tuple_holds_is_gathered_once(tmp_path: Path, runs: TrainingRuns) -> None:
+def test_what_a_gathered_tuple_holds_is_gathered_once(tmp_path: Path, trial: Trial) -> None:
     script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
     script.write_text(TRAINING)
     converted.write_bytes(convert_file(script).data)
-    assert_trains_the_same(runs, script, converted)
+    assert_trains_the_same(trial, script, converted)
 
 
 UNSEEN = """\

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.soundness.trying import Trial
 from ddpify import runtime as dd
 from ddpify.convert import convert_file
+from tests.convert.running import assert_trains_the_same
 from tests.runtime.ranks import run
-from tests.training_runs import TrainingRuns, assert_trains_the_same
 
 TRAINING = """\
 import torch
@@ -59,11 +60,11 @@ for (x,) in DataLoader(TensorDataset(torch.randn(31, 6)), batch_size=7):
 """
 
 
-def test_an_adaptive_weight_is_that_of_the_global_batch(tmp_path: Path, runs: TrainingRuns) -> None:
+def test_an_adaptive_weight_is_that_of_the_global_batch(tmp_path: Path, trial: Trial) -> None:
     script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
     script.write_text(TRAINING)
     converted.write_bytes(convert_file(script).data)
-    assert_trains_the_same(runs, script, converted)
+    assert_trains_the_same(trial, script, converted)
 
 
 def test_gradients_are_averaged_and_none_stays() -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.trying import Trial
 from ddpify.convert import Options, convert_file
-from tests.training_runs import TrainingRuns, assert_trains_the_same
+from tests.convert.running import assert_trains_the_same
 
 SCRIPT = """\
 import torch
@@ -99,27 +100,27 @@ def _converted(tmp_path: Path, forward: str, backward: str) -> tuple[Path, str]:
 
 @pytest.mark.parametrize("backward", EACH_ALONE)
 def test_a_backward_that_is_linear_runs_on_a_ranks_rows(
-    tmp_path: Path, runs: TrainingRuns, backward: str
+    tmp_path: Path, trial: Trial, backward: str
 ) -> None:
     converted, text = _converted(tmp_path, "", backward)
     assert "Nearest.apply(self.first(x),self.places)" in text
-    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+    assert_trains_the_same(trial, converted.with_name("script.py"), converted)
 
 
 @pytest.mark.parametrize("backward", OF_ALL)
 def test_any_other_backward_gets_the_gradient_of_the_global_batch(
-    tmp_path: Path, runs: TrainingRuns, backward: str
+    tmp_path: Path, trial: Trial, backward: str
 ) -> None:
     converted, text = _converted(tmp_path, "", backward)
     whole = 'dd.split(Nearest.apply(dd.gather(self.first(x)),self.places),backward="global")'
     assert whole in text
-    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+    assert_trains_the_same(trial, converted.with_name("script.py"), converted)
 
 
 @pytest.mark.parametrize("forward", FORWARDS)
 def test_a_forward_that_mixes_samples_gets_the_rows_of_all_ranks(
-    tmp_path: Path, runs: TrainingRuns, forward: str
+    tmp_path: Path, trial: Trial, forward: str
 ) -> None:
     converted, text = _converted(tmp_path, f"        {forward}\n", PLAIN)
     assert "dd.gather(self.first(x))" in text
-    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+    assert_trains_the_same(trial, converted.with_name("script.py"), converted)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.trying import Trial
 from ddpify.convert import convert_file
 from tests.convert.examples import HEAD, added
-from tests.training_runs import TrainingRuns, assert_trains_the_same
+from tests.convert.running import assert_trains_the_same
 
 TRAINING = """\
 from itertools import combinations
@@ -105,12 +106,12 @@ LOSSES = {
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_loss_of_pairs_sees_those_of_the_whole_batch(
-    tmp_path: Path, runs: TrainingRuns, loss: str
+    tmp_path: Path, trial: Trial, loss: str
 ) -> None:
     script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
     script.write_text(TRAINING.replace("LOSS", LOSSES[loss]))
     converted.write_bytes(convert_file(script).data)
-    assert_trains_the_same(runs, script, converted)
+    assert_trains_the_same(trial, script, converted)
 
 
 UNSEEN = """\
