@@ -102,6 +102,8 @@ def _continued(text: str, names: str) -> str:
 
 def training_framework(name: str) -> str | None:
     """The framework that a qualified name belongs to, if it runs the training itself."""
+    if name.partition(".")[0] not in _FIRST_NAMES:
+        return None
     for framework in FRAMEWORKS:
         if framework.name not in _NOT_TRAINERS and _matches(name, framework.imports):
             return framework.name
