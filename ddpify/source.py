@@ -9,7 +9,7 @@ import re
 import stat
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -69,15 +69,19 @@ class Source:
         Raises:
             DdpifyError: LibCST refuses the script or does not reproduce it to the byte.
         """
-        self.confirm(_render(self.tree, self.path))
+        self.confirm(lambda: self.tree.code)
         return self.tree
 
-    def confirm(self, code: str) -> None:
+    def confirm(self, render: Callable[[], str]) -> None:
         """Compare with what the tree gives back as code.
 
         Raises:
-            DdpifyError: It is not this file to the byte.
+            DdpifyError: It is not this file to the byte, or the tree is too deep to be rendered.
         """
+        try:
+            code = render()
+        except RecursionError as error:
+            raise _too_deep(self.path) from error
         if code.encode(self.encoding) != self.data:
             raise _unreadable(
                 "LibCST cannot reproduce this file to the byte",
@@ -392,14 +396,6 @@ def _parse(data: bytes, path: str) -> libcst.Module:
             path,
             remedy="save the file as UTF-8 and remove its coding line",
         ) from error
-
-
-def _render(module: libcst.Module, path: str) -> str:
-    """The tree as code."""
-    try:
-        return module.code
-    except RecursionError as error:
-        raise _too_deep(path) from error
 
 
 def _line_of(data: bytes, offset: int) -> int:

@@ -140,7 +140,7 @@ def _check(
     unfinished = Unfinished()
     found = findings_of(script, rules, source.path, unfinished)
     if found:
-        source.confirm(script.module.parsed.code)  # it is the text in which they have places
+        source.confirm(lambda: script.module.parsed.code)  # in it the findings have their places
     starts = script.kind != OTHER and script.starts_training and not OF_RANKS & covered
     others = list(quiet or ())
     others += [str(f.path.resolve()) for f in script.project.files if f is not script.module]

@@ -331,7 +331,9 @@ class Project:
 
     def _parse(self, source: Source) -> Parsed:
         """The tree of a file, which gives back its bytes."""
-        return Parsed(source.module, source.text)
+        parsed = Parsed(source.tree, source.text)
+        source.confirm(lambda: parsed.code)  # the rendering that also tells where nodes stand
+        return parsed
 
     def _folder(self, path: str) -> tuple[Path, bool]:
         """A folder as the user would write it, and whether files in it may be changed."""
