@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,14 +31,21 @@ def fixture() -> str:
     return source
 
 
+@cache
+def converted(source: str) -> str:
+    """Its conversion, made once for all bugs that are planted in both."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "train.py")
+        script.write_text(source)
+        return convert_file(script).data.decode()
+
+
 def judged(bug: Bug, folder: Path, worker: Worker) -> Verdict:
     """The verdict on the fixture with the bug, at two processes."""
     script = folder / "train.py"
     source = plant(fixture(), bug.before, NAMES)
-    script.write_text(source)
-    converted = convert_file(script).data.decode()
     script.write_text(plant(source, bug.both, NAMES))
-    (folder / "train_ddp.py").write_text(plant_converted(converted, bug, NAMES))
+    (folder / "train_ddp.py").write_text(plant_converted(converted(source), bug, NAMES))
     # What a plateau does to the rate is seen in the epoch after the second that it judges.
     args = [*ARGS, "3" if "plateau" in bug.name else "2"]
     return verify(
