@@ -73,27 +73,12 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
     known, node = min(rule.confidence, finding.confidence), finding.node
     if script.kind != DISTRIBUTED or script.has_runtime:
         return known
-    if rule.group not in ANYWHERE and is_reached_by_none(
-        script, node, script.once(distributing_branches), later=_is_of_later_runs(rule)
-    ):
-        return Confidence.POSSIBLE
-    if rule.group not in ANYWHERE and (
-        is_named_nowhere(script, node) or _fails_before(script, rule, node)
-    ):
-        return Confidence.POSSIBLE
-    if rule.name in _OF_THE_GROUP and (
-        joins_no_group(script.control, node) or ends_before_group(script.control, node)
-    ):
-        return Confidence.POSSIBLE
-    if rule.name in _ON_A_NODE and script.once(starts_one_rank_a_node):
+    if _may_concern_no_run(script, rule, node):
         return Confidence.POSSIBLE
     if rule.name in _ON_ANY_PATH and not (
         runs_in_any_case(script.control, node) and _distributes_in_any_case(script)
     ):
-        anyway = rule.name in _WHEREVER_WRAPPED and runs_in_any_case(script.control, node)
-        anyway = anyway or (rule.name in _WHEREVER_WRAPPED and _goes_with_a_step(script, node))
-        anyway = anyway or (rule.name == _RATE and _is_of_the_rank_alone(script, node))
-        likely = anyway or rule.name in _UNDER_OPTIONS or _runs_where_distributed(script, node)
+        likely = _is_likely_on_its_path(script, rule, node)
         return min(known, Confidence.LIKELY if likely else Confidence.POSSIBLE)
     if rule.name in _BY_RANK and not is_kept_by_rank(script.control, node):
         return Confidence.POSSIBLE
@@ -104,11 +89,39 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
     return known
 
 
+def _may_concern_no_run(script: Script, rule: Rule, node: cst.CSTNode) -> bool:
+    """Whether runs on several ranks, or a node, may never get to code that a rule is about."""
+    if rule.group not in ANYWHERE and (
+        is_reached_by_none(
+            script, node, script.once(distributing_branches), later=_is_of_later_runs(rule)
+        )
+        or is_named_nowhere(script, node)
+        or _fails_before(script, rule, node)
+    ):
+        return True
+    if rule.name in _OF_THE_GROUP and (
+        joins_no_group(script.control, node) or ends_before_group(script.control, node)
+    ):
+        return True
+    return rule.name in _ON_A_NODE and script.once(starts_one_rank_a_node)
+
+
 def _fails_before(script: Script, rule: Rule, node: cst.CSTNode) -> bool:
     """Whether each run surely fails before what a rule says of a node happens."""
     if is_after_a_failure(script, node):
         return True
     return rule.name in _IN_TRAINING and fails_before_training(script)
+
+
+def _is_likely_on_its_path(script: Script, rule: Rule, node: cst.CSTNode) -> bool:
+    """Whether code that not all runs get to is likely to be run where several ranks are."""
+    if rule.name in _UNDER_OPTIONS or _runs_where_distributed(script, node):
+        return True
+    if rule.name == _RATE and _is_of_the_rank_alone(script, node):
+        return True
+    return rule.name in _WHEREVER_WRAPPED and (
+        runs_in_any_case(script.control, node) or _goes_with_a_step(script, node)
+    )
 
 
 def _is_of_later_runs(rule: Rule) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ddpify.errors import DdpifyError
 from ddpify.lint.config import Settings
@@ -17,6 +19,9 @@ from ddpify.records import record
 from ddpify.source import Source
 from ddpify.understanding.budget import Exhausted
 from ddpify.understanding.libraries.frameworks import ALL, frameworks_of
+
+if TYPE_CHECKING:
+    from ddpify.lint.scripts.script import Script
 
 # A file without any of these words has nothing that a rule could find, whatever it imports.
 # Networks are full of ``global_pool``, which lists no files.
@@ -114,10 +119,7 @@ def _check(
     covered = {group for one in frameworks_of(source.text) for group in one.covers}
     if is_unit_test(Path(source.path), source.text) or reach is _Reach.NAMES:
         covered |= ALL
-    words = _OF_OLD_NAMES.search(source.text)
-    if not covered >= ALL:
-        words = words or _OF_RULES.search(source.text)
-    if not words and (covered >= ALL or not is_program(source)):
+    if not _may_have_findings(source, covered):
         return NOTHING
     quiet = files_without_training(source, folder, most_files)
     if quiet is not None and not _OF_ANY_FILE.search(source.text):
@@ -142,15 +144,29 @@ def _check(
     if found:
         source.confirm(lambda: script.module.parsed.code)  # in it the findings have their places
     starts = script.kind != OTHER and script.starts_training and not OF_RANKS & covered
-    others = list(quiet or ())
-    others += [str(f.path.resolve()) for f in script.project.files if f is not script.module]
-    declared = script.__dict__.get("requirements")
-    others += [str(declared)] if declared is not None else []
-    for name in ("texts", "beside", "settings", "around"):
-        others += map(str, script.__dict__.get(name) or ())
+    needs = tuple(sorted([*(quiet or ()), *_files_read(script)]))
     covers, here, elsewhere = (
         in_other_files(script, settings.codes, found, unfinished) if starts else ((), found, ())
     )
     ordered = tuple(sorted(here, key=by_place))
-    read = Read(ordered, tuple(sorted(others)), unfinished.failure, covers, elsewhere)
+    read = Read(ordered, needs, unfinished.failure, covers, elsewhere)
     return _told(read, source, codes, unfinished.cut_short or script.facts.cut_short)
+
+
+def _may_have_findings(source: Source, covered: set[str]) -> bool:
+    """Whether a glance at the text leaves anything to the rules that frameworks do not cover."""
+    if _OF_OLD_NAMES.search(source.text):
+        return True
+    return not covered >= ALL and (bool(_OF_RULES.search(source.text)) or is_program(source))
+
+
+def _files_read(script: Script) -> Iterator[str]:
+    """The other files that the findings of a script come from."""
+    for file in script.project.files:
+        if file is not script.module:
+            yield str(file.path.resolve())
+    read = script.__dict__  # what no rule has asked for was not read
+    if read.get("requirements") is not None:
+        yield str(read["requirements"])
+    for name in ("texts", "beside", "settings", "around"):
+        yield from map(str, read.get(name) or ())

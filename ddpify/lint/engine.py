@@ -119,21 +119,7 @@ def _settled(
     cells: notebooks.Cells | None = None,
 ) -> Result:
     """What is left when the comments of a file have silenced what they are about."""
-    found = list(read.found)
-    if given is not None:
-        # What it would need as a script of its own is beside the point where nobody runs it so.
-        own = [one for one in found if read.covers or not one.single]
-        known = {one.subject for one in own}
-        known |= {(one.code, one.span) for one in (*own, *given) if not one.single}
-        more = {
-            one.subject: one
-            for one in given
-            if one.code in codes
-            and one.subject not in known
-            and not (one.single and (one.code, one.span) in known)
-        }
-        found = [_surest(one, given) for one in own]
-        found += [replace(one, path=path) for one in more.values()]
+    found = list(read.found) if given is None else _with_given(path, read, codes, given)
     comments = suppressions.read(text)
     kept = suppressions.apply(found, comments)
     complete = read.failure is None and not any(one.code == _CUT_SHORT for one in read.found)
@@ -143,6 +129,27 @@ def _settled(
     if cells is not None:
         kept = [notebooks.in_cell(one, cells) for one in kept]
     return Result(tuple(sorted(kept, key=by_place)), read, given)
+
+
+def _with_given(
+    path: str, read: Read, codes: set[str], given: tuple[Diagnostic, ...]
+) -> list[Diagnostic]:
+    """The findings in a file that others start, with those that were found from there."""
+    # What it would need as a script of its own is beside the point where nobody runs it so.
+    own = [one for one in read.found if read.covers or not one.single]
+    known = {one.subject for one in own}
+    known |= {(one.code, one.span) for one in (*own, *given) if not one.single}
+    more = {
+        one.subject: one
+        for one in given
+        if one.code in codes
+        and one.subject not in known
+        and not (one.single and (one.code, one.span) in known)
+    }
+    return [
+        *(_surest(one, given) for one in own),
+        *(replace(one, path=path) for one in more.values()),
+    ]
 
 
 def _surest(own: Diagnostic, given: tuple[Diagnostic, ...]) -> Diagnostic:

@@ -102,19 +102,10 @@ def check(script: Script) -> Iterator[Finding]:
     for sampler in shuffling:
         if any(sampler in held.atoms or not any(held.of(Instance)) for held in told):
             continue  # told, or something that is not seen is
-        if _is_seeded_anew(script, sampler):
-            continue
         found = rounds(script, sampler)
-        if found is None or _makes_itself_known(sampler):
-            continue
-        if not script.strict and never_runs(script.control, sampler.site):
+        if found is None or _needs_no_epoch(script, sampler, *found):
             continue
         inner, outer = found
-        if _has_samples_of_its_own(script, sampler, outer):
-            continue
-        sure = _shuffles(sampler)
-        if not sure and not script.trains(inner):
-            continue
         if not script.strict and _is_for_another(script, sampler, inner, told):
             continue
         node = _place(script, sampler, inner)
@@ -123,8 +114,21 @@ def check(script: Script) -> Iterator[Finding]:
                 node,
                 "every epoch has the same order: set_epoch() is not called on this sampler",
                 _fix(script, sampler, outer) if isinstance(inner, cst.For) else None,
-                confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
+                confidence=Confidence.CERTAIN if _shuffles(sampler) else Confidence.LIKELY,
             )
+
+
+def _needs_no_epoch(
+    script: Script, sampler: Instance, inner: cst.For | cst.Call, outer: Loop
+) -> bool:
+    """Whether the order changes without it, does not matter, or is never asked for."""
+    if _is_seeded_anew(script, sampler) or _makes_itself_known(sampler):
+        return True
+    if not script.strict and never_runs(script.control, sampler.site):
+        return True
+    if _has_samples_of_its_own(script, sampler, outer):
+        return True
+    return not _shuffles(sampler) and not script.trains(inner)
 
 
 def _place(script: Script, sampler: Instance, loop: cst.CSTNode) -> cst.CSTNode | None:

@@ -173,29 +173,34 @@ def check(script: Script) -> Iterator[Finding]:
         if _sees_all_data(script, call) or _says_whose(script, call):
             continue
         for argument in call.args:
-            shown = {
-                part: one
-                for one in _shown(script, argument.value)
-                for part in texts_of(script, meters, one)
-            }
-            parts = [
-                one
-                for one in shown
-                if script.labels(one) & (_WANTED if script.strict else {TOTAL})
-                and is_surely_own(script, one)
-                and not (_is_path(script, one) or is_of_a_step(script, one))
-                and not _is_told_to_helper(script, one)
-            ]
-            if any(map(unseen.may_be_reduced, parts)):
-                continue
-            parts = [
-                one
-                for one in parts
-                if not sees_all_data(script, one) and (script.strict or meters.is_total(one))
-            ]
+            parts = _unreduced(script, argument.value, unseen, meters)
             if parts:
-                yield Finding(argument, _sentence(script, [shown[one] for one in parts]))
+                yield Finding(argument, _sentence(script, parts))
                 break
+
+
+def _unreduced(
+    script: Script, argument: cst.BaseExpression, unseen: UnseenCode, meters: Meters
+) -> list[cst.BaseExpression]:
+    """What an argument of a report shows of this rank's totals, if nothing may have reduced it."""
+    shown = {
+        part: one for one in _shown(script, argument) for part in texts_of(script, meters, one)
+    }
+    parts = [
+        one
+        for one in shown
+        if script.labels(one) & (_WANTED if script.strict else {TOTAL})
+        and is_surely_own(script, one)
+        and not (_is_path(script, one) or is_of_a_step(script, one))
+        and not _is_told_to_helper(script, one)
+    ]
+    if any(map(unseen.may_be_reduced, parts)):
+        return []
+    return [
+        shown[one]
+        for one in parts
+        if not sees_all_data(script, one) and (script.strict or meters.is_total(one))
+    ]
 
 
 def _sentence(script: Script, parts: list[cst.BaseExpression]) -> str:
