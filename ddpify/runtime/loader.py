@@ -25,6 +25,12 @@ from ddpify.runtime.worker_seeds import WorkerSeed
 
 AnyLoader = TypeVar("AnyLoader", bound=DataLoader[Any])
 
+_CHOICES = {
+    "sampler": ("exact", "distributed"),
+    "batch": ("global", "per-rank"),
+    "collate": ("local", "global", "unread"),
+}
+
 
 def shard(
     loader: AnyLoader,
@@ -72,12 +78,7 @@ def shard(
     that DistributedSampler cannot take the place of, and with ``batch="per-rank"`` for one that
     does not put batches together itself.
     """
-    if sampler not in ("exact", "distributed"):
-        raise ValueError(f"sampler is 'exact' or 'distributed', not {sampler!r}")
-    if batch not in ("global", "per-rank"):
-        raise ValueError(f"batch is 'global' or 'per-rank', not {batch!r}")
-    if collate not in ("local", "global", "unread"):
-        raise ValueError(f"collate is 'local', 'global' or 'unread', not {collate!r}")
+    _check_choices(sampler=sampler, batch=batch, collate=collate)
     shared = _shared(loader)
     if not isinstance(shared, SharedLoader) or shared is loader:
         return loader
@@ -98,6 +99,13 @@ def shard(
         if order is not None and shared.ddpify_sampler is not None:
             shared.ddpify_sampler.whole = order
     return shared
+
+
+def _check_choices(**given: str) -> None:
+    for name, choice in given.items():
+        *others, last = map(repr, _CHOICES[name])
+        if choice not in _CHOICES[name]:
+            raise ValueError(f"{name} is {', '.join(others)} or {last}, not {choice!r}")
 
 
 def _before_sharding(loader: AnyLoader) -> AnyLoader:
