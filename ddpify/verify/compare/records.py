@@ -214,15 +214,20 @@ def totals(path: Path) -> Totals:
         elif kind == "rename":
             _rename(result, event["old"], event["new"])
         elif kind == "end":
-            result.steps, result.work = event["steps"], event["work"]
-            result.faked, result.devices = event["faked"], event["devices"]
-            result.draws = {
-                (turn, batch, number): Drawn(tuple(shape), state, samples)
-                for turn, batch, number, shape, state, samples in event["draws"]
-            }
-            result.drops, result.outside = event["drops"], event["outside"]
-            result.complete = True
+            _complete(result, event)
     return result
+
+
+def _complete(result: Totals, event: dict[str, Any]) -> None:
+    """Take over what a rank says of its whole run at its end."""
+    result.steps, result.work = event["steps"], event["work"]
+    result.faked, result.devices = event["faked"], event["devices"]
+    result.draws = {
+        (turn, batch, number): Drawn(tuple(shape), state, samples)
+        for turn, batch, number, shape, state, samples in event["draws"]
+    }
+    result.drops, result.outside = event["drops"], event["outside"]
+    result.complete = True
 
 
 def _rename(result: Totals, old: str, new: str) -> None:

@@ -73,11 +73,7 @@ class Steps:
         self._surveys: dict[int, Survey] = {}
         self._others: dict[str, Mark] = {}
         self._started: list[Optimizer] = []
-        self._losses: list[list[float]] = []
-        self._roots: list[str] = []
-        self._backwards: list[int] = []
-        self._synchronised: list[bool] = []
-        self._clips: list[tuple[str, float, int, int]] = []
+        self._forget_backwards()
         self._rates: list[float] = []
         self._cleared = False
         self._dropped = self._zeroed = 0
@@ -86,6 +82,14 @@ class Steps:
         self._arrived: list[Mark | None] = []
         self._before: list[Mark] | None = None
         self._after: dict[int, list[Mark]] = {}
+
+    def _forget_backwards(self) -> None:
+        """Begin a step, before which no backward pass and no clipping has been seen."""
+        self._losses: list[list[float]] = []
+        self._roots: list[str] = []
+        self._backwards: list[int] = []
+        self._synchronised: list[bool] = []
+        self._clips: list[tuple[str, float, int, int]] = []
 
     def install(self) -> None:
         """Hook all of it."""
@@ -250,11 +254,14 @@ class Steps:
         )
         if self._checking and isinstance(optimizer, Optimizer):
             self._emit("state", optimizer=number, marks=state_marks(optimizer))
-        self._losses = []
+        self._begin_step()
+
+    def _begin_step(self) -> None:
+        """Forget what came before the last step."""
+        self._forget_backwards()
         for watched in (self._gradients, self._loss_inputs, self._forwards):
             watched.reset()
-        self._backwards, self._roots, self._collectives.module_read = [], [], False
-        self._synchronised, self._clips = [], []
+        self._collectives.module_read = False
         self._dropped = dropout.active
 
     def _introduce(self, optimizer: Optimizer | Parameters, before: list[Mark]) -> None:
