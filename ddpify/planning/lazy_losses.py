@@ -7,18 +7,23 @@ numbers that count the steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan, Reduction
 from ddpify.understanding.facts import Site
+from ddpify.understanding.libraries.object_kinds import BARS
 from ddpify.understanding.structure import Guard, Structure, walk
-from ddpify.understanding.syntax import dotted, names_of
+from ddpify.understanding.syntax import argument, names_of
 
-_NUMBERS = ("float", "str", "int")
-_BARS = ("tqdm", "trange")
+_READERS = ("builtins.float", "builtins.str", "builtins.int")
+_RANGES = ("builtins.range", "tqdm.trange")
+_ENUMERATIONS = ("builtins.enumerate", "tqdm.contrib.tenumerate")
+
+_Called = Mapping[cst.CSTNode, str]
+"""The qualified names of the library functions that calls are of."""
 
 
 def is_lazy(plan: Plan, reduction: Reduction, edits: Edits) -> bool:
@@ -42,7 +47,9 @@ def is_lazy(plan: Plan, reduction: Reduction, edits: Edits) -> bool:
     changes = (one.target for one in site.module.structure.all(cst.AugAssign))
     if any(isinstance(one, cst.Name) and one.value == name.value for one in changes):
         return False
-    return all(_is_read_now_and_then(site, use, edits) for use in uses)
+    sites = plan.facts.library_calls.items()
+    called = {node: function for function, nodes in sites for node in nodes}
+    return all(_is_read_now_and_then(site, use, edits, called) for use in uses)
 
 
 def _assigned(site: Site) -> cst.Name | None:
@@ -113,30 +120,29 @@ def _set_by(structure: Structure, use: cst.Name, stores: list[cst.Name]) -> cst.
     return before[-1] if before else None
 
 
-def _is_read_now_and_then(site: Site, use: cst.Name, edits: Edits) -> bool:
+def _is_read_now_and_then(site: Site, use: cst.Name, edits: Edits, called: _Called) -> bool:
     structure = site.module.structure
     above = structure.parents[use]
     call = structure.parents[above]
     if isinstance(above, cst.Attribute) and above.attr.value == "backward":
         return isinstance(call, cst.Call) and call.func is above
-    if not _is_looked_at(structure, use) or _is_for_some_ranks(structure, use, edits):
+    if not _is_looked_at(structure, use, called) or _is_for_some_ranks(structure, use, edits):
         return False
     loop = next(iter(structure.loops(site.node)), None)
     if loop is None or loop not in structure.up(use):
         return True
     common = {guard.statement for guard in structure.guards(site.node)}
     own = [guard for guard in structure.guards(use) if guard.statement not in common]
-    return bool(own) and all(_counts_steps(structure, guard) for guard in own)
+    return bool(own) and all(_counts_steps(structure, guard, called) for guard in own)
 
 
-def _is_looked_at(structure: Structure, use: cst.Name) -> bool:
+def _is_looked_at(structure: Structure, use: cst.Name, called: _Called) -> bool:
     """Whether a name stands where its value itself is read, and is not handed on as it is."""
     above = structure.parents[use]
     if isinstance(above, cst.Attribute):
         return True
     if isinstance(above, cst.Arg):
-        call = structure.parents[above]
-        return isinstance(call, cst.Call) and dotted(call.func) in _NUMBERS
+        return called.get(structure.parents[above]) in _READERS
     return isinstance(above, cst.FormattedStringExpression)
 
 
@@ -146,21 +152,21 @@ def _is_for_some_ranks(structure: Structure, use: cst.Name, edits: Edits) -> boo
     return any(node in held for node in (use, *structure.up(use)) for held in left)
 
 
-def _counts_steps(structure: Structure, guard: Guard) -> bool:
+def _counts_steps(structure: Structure, guard: Guard, called: _Called) -> bool:
     """``step % 20 == 0`` and the like, of loop counters and of numbers that are not set there."""
     parts = list(walk(guard.test))
     periodic = any(
         isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Modulo)
         for part in parts
     )
-    calls = (dotted(part.func) for part in parts if isinstance(part, cst.Call))
+    calls = (called.get(part) for part in parts if isinstance(part, cst.Call))
     loops = structure.loops(guard.statement)
-    if not periodic or not loops or not all(name == "len" for name in calls):
+    if not periodic or not loops or not all(name == "builtins.len" for name in calls):
         return False
     names = {part.value for part in parts if isinstance(part, cst.Name)}
     attributes = {part.attr.value for part in parts if isinstance(part, cst.Attribute)}
     return not attributes & _set_attributes(structure) and all(
-        _is_counter(structure, loops[-1], name) for name in names
+        _is_counter(structure, loops[-1], name, called) for name in names
     )
 
 
@@ -177,7 +183,9 @@ def _set_attributes(structure: Structure) -> set[str]:
     return found
 
 
-def _is_counter(structure: Structure, outermost: cst.For | cst.While, name: str) -> bool:
+def _is_counter(
+    structure: Structure, outermost: cst.For | cst.While, name: str, called: _Called
+) -> bool:
     """Whether a name counts rounds of a loop, or no loop around it sets it."""
     for store in _stores(outermost):
         above = structure.parents[store]
@@ -187,22 +195,20 @@ def _is_counter(structure: Structure, outermost: cst.For | cst.While, name: str)
             counts = isinstance(above.value, cst.Integer)
         else:
             loops = (one for one in structure.up(store) if isinstance(one, cst.For))
-            counts = any(_counts(loop, store) for loop in loops)
+            counts = any(_counts(loop, store, called) for loop in loops)
         if not counts:
             return False
     return True
 
 
-def _counts(loop: cst.For, target: cst.Name) -> bool:
+def _counts(loop: cst.For, target: cst.Name, called: _Called) -> bool:
     """``for i in range(...)``, ``for i, x in enumerate(...)``, also under a progress bar."""
-    call = loop.iter
-    while isinstance(call, cst.Call) and dotted(call.func) not in ("range", "enumerate"):
-        if not call.args or not (dotted(call.func) or "").endswith(_BARS):
-            return False
-        call = call.args[0].value
-    if not isinstance(call, cst.Call):
-        return False
-    if dotted(call.func) == "range":
+    call: cst.BaseExpression | None = loop.iter
+    while isinstance(call, cst.Call) and (through := BARS.get(called.get(call, ""))):
+        given = argument(call, through, 0)
+        call = given.value if given is not None else None
+    name = called.get(call) if call is not None else None
+    if name in _RANGES:
         return loop.target is target
     first = loop.target.elements[0].value if isinstance(loop.target, cst.Tuple) else None
-    return first is target
+    return name in _ENUMERATIONS and first is target

@@ -67,6 +67,29 @@ def test_a_reader_in_every_round_or_not_of_all_ranks(tmp_path: Path, read: str) 
     assert EAGER in lines or not any("lazy" in line for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("bar", "loop"),
+    [
+        ("from tqdm.auto import tqdm as bar", "for i, (a, b) in bar(enumerate(feed)):"),
+        ("from rich.progress import track", "for i, (a, b) in track(sequence=enumerate(feed)):"),
+        ("from tqdm import trange", "for i in trange(3):\n  for a, b in feed:"),
+    ],
+)
+def test_a_bar_around_a_count_counts(tmp_path: Path, bar: str, loop: str) -> None:
+    text = script("if i % 20 == 0: print(penalty.item())")
+    text = text.replace("for i, (a, b) in enumerate(feed):", loop)
+    assert LAZY in written(tmp_path, f"{bar}\n{text}")
+
+
+def test_a_function_of_ones_own_is_no_bar(tmp_path: Path) -> None:
+    text = script("if i % 20 < 1: print(penalty.item())")
+    text = text.replace("enumerate(feed):", "my_tqdm(enumerate(feed)):")
+    own = "import time\ndef my_tqdm(rounds):\n    for _, one in rounds:\n        "
+    lines = written(tmp_path, f"{own}yield time.time(), one\n{text}")
+    assert LAZY not in lines
+    assert EAGER in lines
+
+
 def test_a_loss_without_a_name(tmp_path: Path) -> None:
     text = script("pass", backward="F.cross_entropy(brain(a), b).backward()")
     text = text.replace("    penalty = F.cross_entropy(brain(a), b)\n", "")
