@@ -60,6 +60,22 @@ IN_FORWARDS = [
     "r = [v for v in (h, h.logsumexp(0))][-1]\nh = h + 0.1 * r.numel()",
     "h = h + sum(0.1 * r.norm() for r in (self.body.weight, h))",
 ]
+# Of ``k``, whose number of dimensions is not known, ``transpose(-2, -1)`` takes those of all ranks.
+WHOLE = """\
+q = h.view(-1, 2, h.shape[-1] // 2)
+k = h.view(-1, h.shape[-1] // 2, 2).repeat_interleave(1, dim=1).transpose(-2, -1)
+"""
+BESIDE_ALL_ROWS = [
+    "s = torch.matmul(q, k.transpose(1, 2)).flatten(1).sum(1)",
+    "s = torch.matmul(k, q.transpose(1, 2)).flatten(1).sum(1)",
+    "s = torch.bmm(q, k.transpose(1, 2)).flatten(1).sum(1)",
+    "s = torch.baddbmm(q[:, :, :2], q, k.transpose(1, 2)).flatten(1).sum(1)",
+    "s = torch.einsum('bij,bkj->bik', q, k).flatten(1).sum(1)",
+    "s = torch.cdist(q, k).flatten(1).sum(1)",
+    "s = F.scaled_dot_product_attention(q, k, k).flatten(1).sum(1)",
+    "s = torch.linalg.solve(torch.eye(2) + 0.1 * q @ q.mT, k).flatten(1).sum(1)",
+    "s = F.mse_loss(q, k, reduction='none').flatten(1).sum(1)",
+]
 
 
 @pytest.mark.parametrize(
@@ -73,4 +89,10 @@ def test_the_part_is_made_whole_before_they_meet(trial: Trial, line: str) -> Non
 @pytest.mark.parametrize("lines", IN_FORWARDS)
 def test_so_it_is_in_a_forward(trial: Trial, lines: str) -> None:
     verdict = trial.verdict(script("forward", lines))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+@pytest.mark.parametrize("line", BESIDE_ALL_ROWS)
+def test_a_function_of_a_ranks_rows_and_all_rows_gets_all(trial: Trial, line: str) -> None:
+    verdict = trial.verdict(script("forward", f"{WHOLE}{line}\nh = h + s[:, None]"))
     assert verdict.outcome is Outcome.SAME, verdict.detail

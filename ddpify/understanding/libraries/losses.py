@@ -114,7 +114,7 @@ def call(run: RunState, loss: LossCall) -> Value:
     if not (in_loop and across_samples.split_beside(run, held)) and tensor_pairs.beside_replicated(
         run, held
     ):
-        return value(shards[0].placed(Placement.REPLICATE))
+        return value(_of_all_rows(loss, shards))
     parts = [(n, d) for n, v in shown for d in v.data]
     of_others = single_samples.meet_others(run, loss.node, parts)
     if of_others is not None:
@@ -125,6 +125,13 @@ def call(run: RunState, loss: LossCall) -> Value:
     if coupled or _meet_crosswise(run, loss) or _is_of_another_layout(loss):
         return tensor_pairs.mixed(run, loss.node, shards[0], shown)
     return value(_of_rows(run, loss, data, shards))
+
+
+def _of_all_rows(loss: LossCall, shards: list[Data]) -> Data:
+    """What a loss of the rows of all ranks gives: one of each of them, or a number."""
+    each = _placement(loss, shards) is Placement.SHARD
+    whole = shards[0].placed(Placement.REPLICATE)
+    return replace(whole, form=Layout.GATHERED) if each else whole
 
 
 def _take_positions(run: RunState, loss: LossCall) -> None:

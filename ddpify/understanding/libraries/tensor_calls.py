@@ -64,8 +64,6 @@ if TYPE_CHECKING:
 _ROW_BY_ROW = (
     frozenset("gather take_along_dim take_along_axis where lerp bmm baddbmm".split()) | BROADCASTING
 )
-# What takes an operand's elements at positions that another gives, or as often as it says.
-_BY_INDEX = tensors.WRITING_BY_INDEX | {"repeat_interleave"}
 _CONVERTING = frozenset("tensor as_tensor from_numpy array asarray".split())
 _BY_PATTERN = frozenset({"einops.rearrange", "einops.reduce", "einops.repeat"})
 _JOINING = frozenset("cat concat concatenate stack hstack vstack".split())
@@ -273,20 +271,19 @@ def _are_plain(operands: Operands) -> bool:
 
 
 def _involved(call: _Call) -> Operands:
-    """The operands that ranks hold in part, and what meets them row by row."""
+    """The operands that ranks hold in part, and those with rows of all ranks, which meet them."""
     operands = call.operands
-    involved = [(n, v) for n, v in operands if v.data]
-    if involved and call.short in _ROW_BY_ROW:
+    if not any(v.data for _, v in operands):
+        return []
+    if call.short in _ROW_BY_ROW:
         by_hand = handmade_batches.replicated_tensors
         handmade_batches.meet(call.run, [(n, v) for n, v in operands if v.data or by_hand(v)])
-    if involved and call.short in tensor_pairs.BINARY and _are_plain(operands[:2]):
+    if call.short in tensor_pairs.BINARY and _are_plain(operands[:2]):
         return operands[:2]  # of which the other may have more dimensions
-    if involved and call.short == "index_select" and not operands[0][1].data:
-        return [operands[0], *involved]
-    beside = broadcasts(call.short) or call.short in _BY_INDEX | _ROW_BY_ROW
-    if involved and beside:  # rows of all would meet a rank's there
-        return [(n, v) for n, v in operands if any(isinstance(a, Data) for a in v.atoms)]
-    return involved
+    with_rows = [(n, v) for n, v in operands if v.of(Data)]
+    if call.short == "index_select" and not operands[0][1].of(Data):
+        return [operands[0], *with_rows]  # the table, whose dimensions the rows get
+    return with_rows
 
 
 def _of_replicated(call: _Call) -> Value:
