@@ -120,7 +120,9 @@ def _squeezed(one: Operation) -> Value | None:
         return None
     if _has_another_name(one):
         _forbid_single_rows(one)
-    if not one.run.collating:
+    if one.run.collating:  # of a single row its own dimension goes, too, and a rank may have one
+        one.run.mixes(one.operand, one.data)
+    else:
         known = one.run.facts.sizes.squeezes
         known.setdefault(one.node, (one.run.site(one.node), one.data.dim))
         every = not one.rest and not one.kwargs
