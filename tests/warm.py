@@ -61,8 +61,8 @@ class Call:
     Attributes:
         words: The command line after the interpreter, without its options.
         options: Those, as the variables that stand for them.
-        network: The network namespace, by its name for ``ip netns exec`` or by its path; empty for
-            the caller's.
+        namespaces: The network namespace, by its name for ``ip netns exec``, or the folder of all
+            of a process; empty for the caller's.
         environment: All variables.
         folder: The working folder.
         passed: Descriptors that it has, besides the standard three.
@@ -72,7 +72,7 @@ class Call:
 
     words: list[str]
     options: list[str]
-    network: str
+    namespaces: str
     environment: dict[str, str]
     folder: str
     passed: list[int]

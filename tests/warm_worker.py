@@ -35,6 +35,7 @@ LARGEST = 1 << 20
 
 _CLONE_NUMBER = {"x86_64": 56, "aarch64": 220}
 _NETWORK = 0x40000000
+_NAMESPACES = {"net": _NETWORK, "uts": 0x4000000, "mnt": 0x20000}
 _PARENT, _CHILD_CLEARTID, _CHILD_SETTID = 0x8000, 0x200000, 0x1000000
 
 _interpreters_path: list[str] = []
@@ -92,8 +93,8 @@ def _become(call: warm.Call, descriptors: list[int]) -> NoReturn:
             os.setsid()
         elif call.group != -1:
             os.setpgid(0, call.group)
-        if call.network:
-            _enter(call.network)
+        if call.namespaces:
+            _enter(Path("/run/netns", call.namespaces))
         own = _serve_own_children()
         _install(descriptors, [0, 1, 2, *call.passed], own)
         os.environ.clear()
@@ -105,12 +106,18 @@ def _become(call: warm.Call, descriptors: list[int]) -> NoReturn:
         os._exit(120)
 
 
-def _enter(network: str) -> None:
-    """Go into a network namespace."""
+def _enter(place: Path) -> None:
+    """Go into a network namespace, or into those of a process that are not the own ones."""
     libc = ctypes.CDLL(None, use_errno=True)
-    with Path("/run/netns", network).open() as namespace:
-        if libc.setns(namespace.fileno(), _NETWORK):
-            raise OSError(ctypes.get_errno(), "setns")
+    kinds = {place: _NETWORK}
+    if place.is_dir():
+        own = Path("/proc/self/ns")
+        others = (name for name in _NAMESPACES if not (place / name).samefile(own / name))
+        kinds = {place / name: _NAMESPACES[name] for name in others}
+    for file, kind in kinds.items():
+        with file.open() as namespace:
+            if libc.setns(namespace.fileno(), kind):
+                raise OSError(ctypes.get_errno(), "setns")
 
 
 def _serve_own_children() -> socket.socket:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,8 @@ import pytest
 from ddpify.doctor.findings import Finding, Level
 from ddpify.ports import free_port
 from tests.conftest import FIXTURES
+from tests.launching.warm_commands import warm_commands
+from tests.warm import Server
 
 pytestmark = pytest.mark.torchrun
 ROOT = str(FIXTURES.parent)
@@ -177,13 +179,21 @@ def test_torch_is_missing(tmp_path: Path) -> None:
 Unshared = Callable[[str], Sequence[str]]
 
 
+@pytest.fixture(scope="module")
+def commands(server: Server | None) -> Iterator[Path]:
+    """A folder with the python that a shell finds."""
+    with warm_commands(server) as folder:
+        yield folder
+
+
 @pytest.fixture
-def unshared() -> Unshared:
+def unshared(commands: Path) -> Unshared:
     """The words before a command that runs it with mounts, name and network of its own."""
     words = ("unshare", "--mount", "--uts", "--net")
     if shutil.which("unshare") is None or subprocess.run([*words, "true"]).returncode:
         pytest.skip("namespaces need root and util-linux")
-    return lambda setup: (*words, "/bin/sh", "-c", f'{setup}; exec "$@"', "sh")
+    run = f'shift; exec {commands / "python"} "$@"'  # in place of the interpreter that is named
+    return lambda setup: (*words, "/bin/sh", "-c", f"{setup}; {run}", "sh")
 
 
 UP = "ip link set lo up"

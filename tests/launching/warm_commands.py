@@ -26,7 +26,7 @@ import json, os, socket, sys
 address, *words = sys.argv[1:]
 end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 end.connect(address)
-asked = [words, dict(os.environ), os.getcwd(), f"/proc/{os.getpid()}/ns/net"]
+asked = [words, dict(os.environ), os.getcwd(), f"/proc/{os.getpid()}/ns"]
 socket.send_fds(end, [json.dumps(asked).encode()], [0, 1, 2])
 status = int(end.recv(16))
 os._exit(status if status >= 0 else 128 - status)
@@ -70,11 +70,11 @@ def _answer(end: socket.socket, server: Server) -> None:
     """Fork what is asked for, and say how it ended; end it when whoever asked is gone."""
     with end:
         message, streams, _, _ = socket.recv_fds(end, LARGEST, 3)
-        words, environment, folder, network = json.loads(message)
+        words, environment, folder, namespaces = json.loads(message)
         split = split_command([sys.executable, *words])
         assert split
         words, options, _ = split
-        call = Call(words, options, network, environment, folder, passed=[])
+        call = Call(words, options, namespaces, environment, folder, passed=[])
         pid = server.fork(call, streams)
         for stream in streams:
             os.close(stream)
