@@ -118,6 +118,20 @@ def unsplit(facts: Facts, choices: Choices) -> set[Instance]:
     }
 
 
+def lost_evaluations(facts: Facts, choices: Choices) -> set[Instance]:
+    """The loaders to replicate, since their batches meet later ones and none is trained on."""
+    uses = (*facts.batches.late_uses.values(), *facts.batches.past_batches.values())
+    met = {
+        loader
+        for use in uses
+        if _may_differ(use.loaders, use.current_loaders)
+        for loader in use.loaders | use.current_loaders
+    }
+    if any(loader.site in choices.trained or loader.role != "loader" for loader in met):
+        return set()
+    return {loader for loader in met if loader.site not in choices.replicated}
+
+
 def _may_differ(loaders: frozenset[Instance], others: frozenset[Instance]) -> bool:
     pairs = product(loaders, others)
     return any(not equally_large(frozenset(pair), in_step=False) for pair in pairs)

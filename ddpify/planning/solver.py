@@ -31,6 +31,7 @@ from ddpify.planning.cut_short import CutShort
 from ddpify.planning.first_look import refuse_at_once
 from ddpify.planning.loader_order import (
     lost_batches,
+    lost_evaluations,
     note_beside,
     note_unequal,
     switch_batches,
@@ -166,6 +167,7 @@ def _decide_more(plan: Plan) -> bool:
         or _run_replicated(plan)
         or switch_batches(plan)
         or _look_by_hand(plan)
+        or _replicate(plan, lost_evaluations(plan.facts, plan.choices))
     )
 
 
@@ -212,8 +214,11 @@ def _interpreted(project: Project, choices: Choices) -> Facts:
 
 
 def _run_replicated(plan: Plan) -> bool:
-    """Replicate loaders whose batches meet others; whether there are any."""
-    found = unsplit(plan.facts, plan.choices)
+    """Replicate loaders whose batches meet those that are trained on; whether there are any."""
+    return _replicate(plan, unsplit(plan.facts, plan.choices))
+
+
+def _replicate(plan: Plan, found: set[Instance]) -> bool:
     for loader in found:
         plan.replicated[loader.site] = "its batches are taken while others are in use"
         plan.choices.replicated.add(loader.site)
