@@ -50,6 +50,7 @@ from ddpify.planning.unfit_reductions import (
 )
 from ddpify.understanding import definition_sites, uses
 from ddpify.understanding.batching import collating
+from ddpify.understanding.batching.per_sample_lists import is_item_of_list
 from ddpify.understanding.budget import Exhausted
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Event, Facts
@@ -239,13 +240,31 @@ def _look_by_hand(plan: Plan) -> bool:
     called = (event.kind == "call" for model in plan.facts.models for event in _events(plan, model))
     if plan.choices.by_hand or split or not filled or not any(called):
         return False
+    _make_by_hand(plan, filled)
+    return True
+
+
+def _make_whole_lists(plan: Plan) -> bool:
+    """Let each rank make whole batches of lists that no rank can gather, as of texts to be padded.
+
+    How long its longest text is says nothing of those of other ranks.
+    """
+    listed = (one.data for one in plan.unmet if is_item_of_list(one.data))
+    met = {loader for data in listed for loader in data.loaders}
+    filled = plan.choices.trained - plan.choices.replicated
+    if plan.choices.by_hand or not met or any(one.site not in filled for one in met):
+        return False
+    _make_by_hand(plan, filled)
+    return True
+
+
+def _make_by_hand(plan: Plan, filled: set[cst.CSTNode]) -> None:
     for loader in filled:
         plan.replicated[loader] = "its samples are trained on in batches that are made by hand"
     plan.choices.replicated |= filled
     plan.choices.trained.clear()
     plan.choices.by_hand = True
     plan.forget_reductions()
-    return True
 
 
 def _events(plan: Plan, model: Instance) -> list[Event]:
@@ -267,7 +286,8 @@ def _decide(plan: Plan) -> bool:
             for demand in plan.unmet:
                 plan.refuse(unshared.refuse_reading(demand))
         except Refusal:
-            if not (_replicate_other_calls(plan) or _gather_before(plan)):
+            ways = (_replicate_other_calls, _gather_before, _make_whole_lists)
+            if not any(way(plan) for way in ways):
                 raise
             return True
     if len(plan.replicated) != before[1]:

@@ -86,8 +86,8 @@ def yielded(run: RunState, node: cst.BaseExpression, loader: Instance) -> Value 
         run.facts.loading.layouts[loader] = layout
     usual = Data(Placement.SHARD, frozenset({loader}), form=Layout.YIELDED)
     if layout is not None and _is_put_together_whole(run, loader, layout):
-        return _batch(made, usual, whole=True)
-    return _batch(made, usual) if behind or layout is not None else None
+        return _batch(run, made, usual, whole=True)
+    return _batch(run, made, usual) if behind or layout is not None else None
 
 
 def _is_put_together_whole(run: RunState, loader: Instance, layout: BatchDimensions) -> bool:
@@ -418,23 +418,23 @@ def _may_have_rows_of_all(atom: Atom) -> TypeGuard[Data]:
     return atom.form is Layout.GATHERED or atom.flat
 
 
-def _batch(made: Value, usual: Data, *, whole: bool = False) -> Value:
+def _batch(run: RunState, made: Value, usual: Data, *, whole: bool = False) -> Value:
     """A batch with its rows, and what is not understood in it taken for rows that come first.
 
     ``whole`` marks one that every rank collates in full, before it keeps its own rows.
     """
     if not made:
         return value(replace(usual, form=Layout.BATCH))
-    return join(*(_batch_atom(atom, usual, whole=whole) for atom in made.atoms))
+    return join(*(_batch_atom(run, atom, usual, whole=whole) for atom in made.atoms))
 
 
 # What rows are in a batch, by what the collate function has made them.
 _FORMS: dict[Form, Form] = {Layout.SAMPLES: Layout.LISTED, Layout.TENSOR: Layout.TENSOR}
 
 
-def _batch_atom(atom: Atom, usual: Data, *, whole: bool) -> Value:
+def _batch_atom(run: RunState, atom: Atom, usual: Data, *, whole: bool) -> Value:
     if isinstance(atom, Tup):
-        return value(Tup(tuple(_batch(item, usual, whole=whole) for item in atom.items)))
+        return value(Tup(tuple(_batch(run, item, usual, whole=whole) for item in atom.items)))
     if isinstance(atom, Data) and is_rows(atom):
         one_each = not atom.ndim and atom.dim == 0
         form = Layout.RAGGED if atom.ragged else _FORMS.get(atom.form, usual.form)
@@ -445,9 +445,21 @@ def _batch_atom(atom: Atom, usual: Data, *, whole: bool) -> Value:
         return value(replace(atom, form=Layout.GATHERED, loaders=usual.loaders))
     if whole and _is_replicated(atom):
         return REPLICATED if isinstance(atom, Data) else value(atom)
+    if isinstance(atom, Instance) and _has_item_each(run, atom):
+        return value(replace(usual, form=Layout.LISTED))
     if isinstance(atom, Instance) and _parts(atom) and (not atom.kind or atom.kind == "dict"):
         if whole or atom.kind:
             for key, item in list(atom.attributes.items()):
-                atom.hold(key, _batch(item, usual, whole=whole))
+                atom.hold(key, _batch(run, item, usual, whole=whole))
         return value(atom)
     return value(replace(usual, form=Layout.BATCH))
+
+
+def _has_item_each(run: RunState, made: Instance) -> bool:
+    """Whether a list surely has one item for each sample, which is something of its own."""
+    held, site = made.elements.atoms, made.site
+    if not run.of_each_sample.get(made) or made in run.longer or set(made.attributes) != {"*"}:
+        return False
+    if isinstance(site, cst.ListComp) and (site.for_in.ifs or site.for_in.inner_for_in):
+        return False
+    return all(map(_is_of_each_sample, held))

@@ -201,6 +201,11 @@ def _is_row(atom: Atom) -> bool:
     return isinstance(atom, Data) and atom.is_of_one_sample
 
 
+def is_item_of_list(item: Data) -> bool:
+    """Whether this is of a list that has an item of any size for each row, and is not gathered."""
+    return item.placement is Placement.ROWS and not item.definition_sites
+
+
 def _leaves_some_out(run: RunState, through: cst.BaseExpression) -> bool:
     """Whether a list, here or in ``zip()``, need not have an item for each of a rank's rows."""
     held = run.seen(through)

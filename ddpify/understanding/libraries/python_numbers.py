@@ -105,6 +105,9 @@ def _len(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         if isinstance(atom, Data) and not sizes and _is_counted_by_all(atom):
             results.append(tensor_sizes.elements(atom))
             continue
+        if isinstance(atom, Data) and not run.collating and per_sample_lists.is_item_of_list(atom):
+            results.append(value(replace(atom, form=Layout.TENSOR)))
+            continue
         gathered = isinstance(atom, Data) and atom.form is Layout.GATHERED and atom.dim == 0
         results.append(tensor_sizes.count(atom, node) if rows or gathered else REPLICATED)  # type: ignore[arg-type]
     return join(*results) if results else REPLICATED
