@@ -23,6 +23,7 @@ from ddpify.understanding.values import NO_ROWS, REPLICATED, Atom, Data, Tup, Va
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
+LOOP = "loop "  # before the loop whose rounds take a sample each
 _Shown = tuple[cst.BaseExpression, Data]
 
 
@@ -63,7 +64,7 @@ def one_by_one(run: RunState, row: Data, rows: cst.BaseExpression) -> Data:
         above = run.module.parents.get(above)
     if not isinstance(above, (cst.For, cst.CompFor)):
         return row
-    return replace(row, taken_by=frozenset({f"loop {id(above)}"}))
+    return replace(row, taken_by=frozenset({f"{LOOP}{id(above)}"}))
 
 
 def _counted_by(run: RunState, call: cst.CSTNode | None) -> str | None:

@@ -19,6 +19,7 @@ from ddpify.understanding.libraries import (
     lookup_by_name,
     mode_switches,
     path_objects,
+    per_sample_functions,
     random_numbers,
     side_effects,
 )
@@ -192,6 +193,9 @@ def _object_method(  # type: ignore[no-untyped-def]
     side_effects.acts_method(run, node, atom, name, args, kwargs)
     if atom.role is None and isinstance(atom.type, str):
         _may_set(run, atom)
+    one = per_sample_functions.of_sample(atom.kind, name, args)
+    if one is not None and not run.collating:
+        return one
     used = not run.module.is_unused(node)
     local = any(True for one in (*args, *kwargs.values()) for _ in local_data(one))
     if used and local and (is_of_python(atom.kind) or is_unread_object(run, node, atom)):
