@@ -19,6 +19,7 @@ from ddpify.planning.square_masks import is_square_mask
 from ddpify.understanding.batching.handmade_batches import DIMENSIONS
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Entry, Facts, Place, Site
+from ddpify.understanding.values import UNKNOWN, Instance
 
 
 def split_batches(facts: Facts, choices: Choices) -> bool:
@@ -185,8 +186,18 @@ def _has_no_rows(facts: Facts, entry: Entry) -> bool:
 
 
 def _is_no_batch(facts: Facts, place: cst.CSTNode) -> bool:
-    """Whether indices or a mask come from here."""
-    return place in facts.by_hand.without_rows or is_square_mask(facts, place)
+    """Whether indices, a mask or a model come from here."""
+    return (
+        place in facts.by_hand.without_rows
+        or is_square_mask(facts, place)
+        or _is_a_model(facts, place)
+    )
+
+
+def _is_a_model(facts: Facts, place: cst.CSTNode) -> bool:
+    """Whether this is a library's model, though a call that is not read could give a tensor."""
+    held = facts.values.get(place, UNKNOWN) if isinstance(place, cst.BaseExpression) else UNKNOWN
+    return any(one.role == "model" for one in held.of(Instance))
 
 
 def _possible(facts: Facts, entry: Entry) -> list[Place]:
@@ -197,6 +208,7 @@ def _possible(facts: Facts, entry: Entry) -> list[Place]:
             (definition_site, atom.dim_at_definition)
             for atom in atoms
             for definition_site in atom.definition_sites
+            if not _is_a_model(facts, definition_site)
         ]
         told = dim == 0 or any(place in facts.by_hand.confirmed for place in places)
         if places and told and not any(place in facts.by_hand.refuted for place in places):

@@ -25,7 +25,7 @@ from ddpify.understanding.language import (
     set_attributes,
     totals,
 )
-from ddpify.understanding.libraries import instances, random_numbers
+from ddpify.understanding.libraries import instances, loaded_files, random_numbers
 from ddpify.understanding.liveness import taken_over
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -142,6 +142,7 @@ def _loop(run: RunState, node, body, orelse, bind) -> bool:  # type: ignore[no-u
     set_attributes.drop(scope.names)  # which a round may set for the next one
     before, against = dict(scope.names), run.frame.against_default
     for name, late in run.loop_ends.get(key, {}).items():
+        late = loaded_files.without_models(run, late)
         scope.names[name] = join(scope.names.get(name, UNKNOWN), late)
     started = dict(scope.names)
     run.frame.loops.append(Loop(node, taken=key in run.batch_loops))
