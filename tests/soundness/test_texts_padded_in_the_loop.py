@@ -153,6 +153,22 @@ def test_so_are_other_ways_to_pad(trial: Trial, padded: list[str]) -> None:
     assert verdict.outcome in (Outcome.SAME, Outcome.REFUSED), verdict.detail
 
 
+PICKED = [
+    ["x, y = torch.tensor([tokens[0]]), torch.tensor(pad([tags[0]], len(tokens[0])))"],
+    ["n = max(len(t) for t in tokens)", "tags = list(tags)\ntags[0] = tags[1]", TENSORS],
+    ["n = max(len(t) for t in tokens)", "tokens, tags = tokens[:3], tags[:3]", TENSORS],
+    ["n = max(len(t) for t in tokens)", "tokens, tags = tokens[::-1], tags[::-1]", TENSORS],
+    ["n = max(len(t) for t in tokens)", "tags = [tags[0] for one in tags]", TENSORS],
+    ["n = max(len(t) for t in tokens)", TENSORS, "y = (y + len(tags[1])) % 3"],
+]
+
+
+@pytest.mark.parametrize("padded", PICKED)
+def test_samples_at_places_are_those_of_the_batch(trial: Trial, padded: list[str]) -> None:
+    verdict = trial.verdict(script(UNZIPPED, *padded))
+    assert verdict.outcome in (Outcome.SAME, Outcome.REFUSED), verdict.detail
+
+
 def assert_same(trial: Trial, text: str) -> None:
     verdict = trial.verdict(text)
     assert verdict.outcome is Outcome.SAME, verdict.detail
