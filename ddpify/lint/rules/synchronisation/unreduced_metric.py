@@ -2,7 +2,7 @@
 
 ## What it does
 Looks for totals over a loader that is split among the ranks, which rank 0 prints, logs or writes
-without a collective before.
+without a collective before, or by which it chooses what it saves.
 
 ## Why is this bad
 Rank 0 has seen an Nth of the data. Its loss and accuracy are noisier than, and in general not
@@ -42,6 +42,17 @@ for x, y in loader:
     losses.update(criterion(model(x), y).item())
 if rank == 0:
     print(f"loss {losses}")
+```
+```python
+best = 1e9
+for epoch in range(epochs):
+    total = 0.0
+    for x, y in loader:
+        total += criterion(model(x), y).item()
+    is_best = total < best
+    best = min(best, total)
+    if is_best and rank == 0:
+        torch.save(model.module.state_dict(), path)
 ```
 
 ## Use instead
@@ -131,6 +142,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.chosen_saves import choosing, compared
 from ddpify.lint.scripts.displays import displayed
 from ddpify.lint.scripts.meters import Meters
 from ddpify.lint.scripts.numbers_of_steps import is_of_a_step
@@ -177,15 +189,18 @@ def check(script: Script) -> Iterator[Finding]:
             if parts:
                 yield Finding(argument, _sentence(script, parts))
                 break
+    for test in choosing(script, reports):
+        parts = _own(script, unseen, meters, [*compared(script, test)])
+        if parts:
+            names = " and ".join(dict.fromkeys(script.code(one, 40) for one in parts))
+            what = "is rank 0's own part of the data, by which it chooses what it saves"
+            yield Finding(test, f"{names} {what}: reduce it over the ranks first")
 
 
-def _unreduced(
-    script: Script, argument: cst.BaseExpression, unseen: UnseenCode, meters: Meters
+def _own(
+    script: Script, unseen: UnseenCode, meters: Meters, shown: list[cst.BaseExpression]
 ) -> list[cst.BaseExpression]:
-    """What an argument of a report shows of this rank's totals, if nothing may have reduced it."""
-    shown = {
-        part: one for one in _shown(script, argument) for part in texts_of(script, meters, one)
-    }
+    """Those of several expressions that are a rank's own totals, whatever ran before."""
     parts = [
         one
         for one in shown
@@ -197,10 +212,20 @@ def _unreduced(
     if any(map(unseen.may_be_reduced, parts)):
         return []
     return [
-        shown[one]
+        one
         for one in parts
         if not sees_all_data(script, one) and (script.strict or meters.is_total(one))
     ]
+
+
+def _unreduced(
+    script: Script, argument: cst.BaseExpression, unseen: UnseenCode, meters: Meters
+) -> list[cst.BaseExpression]:
+    """What an argument of a report shows of this rank's totals, if nothing may have reduced it."""
+    shown = {
+        part: one for one in _shown(script, argument) for part in texts_of(script, meters, one)
+    }
+    return [shown[one] for one in _own(script, unseen, meters, [*shown])]
 
 
 def _sentence(script: Script, parts: list[cst.BaseExpression]) -> str:
