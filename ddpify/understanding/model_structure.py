@@ -11,7 +11,7 @@ from ddpify.understanding.values import Instance, Value, deep_atoms
 _BATCHNORM = re.compile(r"torch\.nn\.(?:modules\.batchnorm\.)?(?:Lazy)?BatchNorm[123]d$")
 # Libraries' networks that have batch normalisation, and those that have none.
 _WITH = re.compile(
-    r"torchvision\.models\.(?:\w+\.)?(?:(?:wide_)?resn[et]xt?\d*|resnext|densenet|mobilenet|"
+    r"torchvision\.models\.(?:\w+\.)?(?:(?:wide_)?res(?:net|next)|densenet|mobilenet|"
     r"shufflenet|mnasnet|efficientnet|googlenet|inception|regnet|vgg\d+_bn|deeplab|fcn|lraspp)"
 )
 

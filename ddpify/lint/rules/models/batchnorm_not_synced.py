@@ -16,6 +16,13 @@ model = DDP(net, device_ids=[local_rank])
 for x, y in loader:
     criterion(model(x), y).backward()
 ```
+```python
+from torchvision.models import resnet18
+loader = DataLoader(dataset, 4, sampler=sampler)
+model = DDP(resnet18().to(device), device_ids=[local_rank])
+for x, y in loader:
+    criterion(model(x), y).backward()
+```
 
 ## Use instead
 ```python
