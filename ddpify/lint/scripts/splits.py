@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix
+from ddpify.lint.scripts.datasets import datasets
 from ddpify.lint.scripts.repairs import add_argument, spelled
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import family
@@ -24,6 +25,8 @@ _SUBSETS = ("torch.utils.data.Subset", "torch.utils.data.dataset.Subset",
             "torch.utils.data.sampler.SubsetRandomSampler")  # fmt: skip
 _PERMUTATIONS = ("torch.randperm", "numpy.random.permutation", "random.sample",
                  "numpy.random.choice")  # fmt: skip
+_CHANCES = ("random.random", "random.uniform", "numpy.random.rand", "numpy.random.random",
+            "numpy.random.uniform", "torch.rand")  # fmt: skip
 _OWN = ANY_RANK | {CLOCK}
 SHUFFLES = ("random.shuffle", "numpy.random.shuffle")
 
@@ -92,7 +95,34 @@ def _permutations(script: Script) -> Iterator[Split]:
                 and script.flow.locations(shuffle.args[0].value, script.module) & locations
             ):
                 _add(script, shuffle, SHUFFLES, found)
+    for call in _deciding(script):
+        _add(script, call, (*_PERMUTATIONS, *_CHANCES), found)
     yield from found.values()
+
+
+def _deciding(script: Script) -> Iterator[cst.Call]:
+    """Draws of this file that decide which samples come into the list of a data set.
+
+    ``if path in held: val.append(path) else: train.append(path)``, where ``held`` is drawn.
+    """
+    made = (one.site for loader in script.training_loaders for one in datasets(loader))
+    for site in dict.fromkeys(one for one in made if isinstance(one, cst.Call)):
+        module = script.owners.get(site)
+        sources = [
+            one
+            for given in site.args
+            for one in (script.flow.ancestry(given.value, module) if module is not None else ())
+        ]
+        filled = script.flow.edges_into({x.location for x in sources if x.location is not None})
+        added = (x.node for x in filled if isinstance(x.node, (cst.Call, cst.AugAssign)))
+        for place in dict.fromkeys(added):
+            for guard in script.structure.guards(place) if place in script.structure.order else ():
+                asked = script.flow.ancestry(guard.test, script.module)
+                yield from (
+                    x.node
+                    for x in asked
+                    if isinstance(x.node, cst.Call) and x.node in script.structure.order
+                )
 
 
 def _add(
