@@ -161,17 +161,38 @@ def _saves_from_memory(script: Script, call: cst.Call) -> bool:
     """``torch.save({k: v.cpu() for ...}, f)``, also by a name; FSDP's state that is offloaded."""
     if not call.args:
         return False
-    locations = script.flow.locations(call.args[0].value, script.owners[call])
-    made = [edge.value for edge in script.flow.edges_into(locations) if edge.value is not None]
-    return any(
-        isinstance(inner, cst.Call)
-        and (
-            (isinstance(inner.func, cst.Attribute) and inner.func.attr.value == "cpu")
-            or any(map(_puts_in_memory, inner.args))
-        )
-        for one in (call.args[0].value, *made)
-        for inner in walk(one)
+    saved = call.args[0].value
+    made = [saved, *_made(script, saved)]
+    return any(_moves_to_memory(inner) for one in made for inner in walk(one)) or any(
+        _moves_to_memory(inner)
+        for one in made
+        for item in _settings_around(script, one)
+        for part in (item, *(x for name in walk(item) for x in _made(script, name)))
+        for inner in walk(part)
     )
+
+
+def _made(script: Script, node: cst.CSTNode) -> list[cst.BaseExpression]:
+    """What a name or an attribute was set to."""
+    if not isinstance(node, (cst.Name, cst.Attribute)) or node not in script.owners:
+        return []
+    locations = script.flow.locations(node, script.owners[node])
+    return [edge.value for edge in script.flow.edges_into(locations) if edge.value is not None]
+
+
+def _settings_around(script: Script, node: cst.CSTNode) -> list[cst.BaseExpression]:
+    """``FSDP.state_dict_type(model, kind, policy)``, which says how states are made within it."""
+    above = script.structure_of(node).up(node)
+    items = [item.item for one in above if isinstance(one, cst.With) for item in one.items]
+    return [one for one in items if "state_dict_type" in code_of(one)]
+
+
+def _moves_to_memory(node: cst.CSTNode) -> bool:
+    """``v.cpu()``, ``v.to("cpu")``, ``FullStateDictConfig(offload_to_cpu=True)``."""
+    if not isinstance(node, cst.Call):
+        return False
+    by_name = isinstance(node.func, cst.Attribute) and node.func.attr.value == "cpu"
+    return by_name or any(map(_puts_in_memory, node.args))
 
 
 def _puts_in_memory(given: cst.Arg) -> bool:

@@ -1,0 +1,79 @@
+"""A state that was saved from main memory is loaded there, without a device."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lint.conftest import Lint
+from tests.lint.setups import SETUPS
+
+HEAD = """
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+from torch.distributed.fsdp import FullStateDictConfig, StateDictType
+
+policy = FullStateDictConfig(offload_to_cpu=True, rank0_only=True)
+on_gpu = FullStateDictConfig(rank0_only=True)
+full = StateDictType.FULL_STATE_DICT
+
+"""
+LOAD = "\nnet.load_state_dict(torch.load(path))\n"
+TRAIN = (
+    "\nfor x, y in loader:\n    optimizer.zero_grad()\n    criterion(model(x), y).backward()\n"
+    "    optimizer.step()\n"
+)
+FROM_MEMORY = {
+    "a policy by a name": (
+        "with FSDP.state_dict_type(model, full, policy):\n    state = model.state_dict()\n"
+        "if rank == 0:\n    torch.save(state, path)\n"
+    ),
+    "a policy in place": (
+        "with FSDP.state_dict_type(model, full, FullStateDictConfig(offload_to_cpu=True)):\n"
+        "    state = model.state_dict()\nif rank == 0:\n    torch.save(state, path)\n"
+    ),
+    "saved within it": (
+        "with FSDP.state_dict_type(model, full, policy):\n"
+        "    if rank == 0:\n        torch.save(model.state_dict(), path)\n"
+    ),
+    "in a function": (
+        "def save(model, path):\n    with FSDP.state_dict_type(model, full, policy):\n"
+        "        state = model.state_dict()\n    if rank == 0:\n        torch.save(state, path)\n\n"
+        "save(model, path)\n"
+    ),
+    "in a function of another run": (
+        "def save(model, path):\n    with FSDP.state_dict_type(model, full, policy):\n"
+        "        state = model.state_dict()\n    if rank == 0:\n        torch.save(state, path)\n"
+    ),
+    "each tensor": (
+        "state = {name: one.cpu() for name, one in net.state_dict().items()}\n"
+        "if rank == 0:\n    torch.save(state, path)\n"
+    ),
+}
+FROM_A_GPU = {
+    "a policy that leaves it there": (
+        "with FSDP.state_dict_type(model, full, on_gpu):\n    state = model.state_dict()\n"
+        "if rank == 0:\n    torch.save(state, path)\n"
+    ),
+    "another policy around": (
+        "with FSDP.state_dict_type(model, full, policy):\n    other = model.state_dict()\n"
+        "if rank == 0:\n    torch.save(net.state_dict(), path)\n"
+    ),
+    "a context that is no policy": (
+        "with torch.no_grad():\n    state = net.state_dict()\n"
+        "if rank == 0:\n    torch.save(state, path)\n"
+    ),
+}
+
+
+def _found(lint_text: Lint, saves: str) -> bool:
+    text = SETUPS["distributed"] + HEAD + LOAD + TRAIN + saves
+    return bool(lint_text(text, select=("DDP205",)))
+
+
+@pytest.mark.parametrize("name", FROM_MEMORY)
+def test_a_state_of_main_memory_comes_back_there(name: str, lint_text: Lint) -> None:
+    assert not _found(lint_text, FROM_MEMORY[name])
+
+
+@pytest.mark.parametrize("name", FROM_A_GPU)
+def test_a_state_of_a_gpu_comes_back_there(name: str, lint_text: Lint) -> None:
+    assert _found(lint_text, FROM_A_GPU[name])
