@@ -43,6 +43,25 @@ FROM_MEMORY = {
         "def save(model, path):\n    with FSDP.state_dict_type(model, full, policy):\n"
         "        state = model.state_dict()\n    if rank == 0:\n        torch.save(state, path)\n"
     ),
+    "a policy of an object": (
+        "class Saver:\n    policy = FullStateDictConfig(offload_to_cpu=True)\n"
+        "    def save(self, model):\n"
+        "        with FSDP.state_dict_type(model, full, self.policy):\n"
+        "            state = model.state_dict()\n"
+        "        if rank == 0:\n            torch.save(state, path)\n\nSaver().save(model)\n"
+    ),
+    "a part of a dictionary": (
+        "with FSDP.state_dict_type(model, full, policy):\n    state = model.state_dict()\n"
+        "if rank == 0:\n    torch.save({'model': state, 'epoch': 1}, path)\n"
+    ),
+    "two contexts": (
+        "with torch.no_grad(), FSDP.state_dict_type(model, full, policy):\n"
+        "    state = model.state_dict()\nif rank == 0:\n    torch.save(state, path)\n"
+    ),
+    "each tensor told so": (
+        "state = {name: one.to('cpu') for name, one in net.state_dict().items()}\n"
+        "if rank == 0:\n    torch.save(state, path)\n"
+    ),
     "each tensor": (
         "state = {name: one.cpu() for name, one in net.state_dict().items()}\n"
         "if rank == 0:\n    torch.save(state, path)\n"

@@ -162,11 +162,17 @@ def _saves_from_memory(script: Script, call: cst.Call) -> bool:
     if not call.args:
         return False
     saved = call.args[0].value
-    made = [saved, *_made(script, saved)]
-    return any(_moves_to_memory(inner) for one in made for inner in walk(one)) or any(
+    parts = [saved, *(x for inner in walk(saved) for x in _made(script, inner))]
+    return any(
+        _moves_to_memory(inner) for one in (saved, *_made(script, saved)) for inner in walk(one)
+    ) or any(_is_offloaded(script, one) for one in parts)
+
+
+def _is_offloaded(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether a policy around the place that makes a state puts it into main memory."""
+    return any(
         _moves_to_memory(inner)
-        for one in made
-        for item in _settings_around(script, one)
+        for item in _settings_around(script, node)
         for part in (item, *(x for name in walk(item) for x in _made(script, name)))
         for inner in walk(part)
     )
