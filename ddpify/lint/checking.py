@@ -170,3 +170,4 @@ def _files_read(script: Script) -> Iterator[str]:
         yield str(read["requirements"])
     for name in ("texts", "beside", "settings", "around"):
         yield from map(str, read.get(name) or ())
+    yield from map(str, script.texts.launchers if "texts" in read else ())

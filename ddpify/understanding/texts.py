@@ -67,22 +67,23 @@ _LAUNCHERS = re.compile(r"torch\.distributed\.launch\b|torch\.distributed\.run\b
 _TELLS_RANK = re.compile(r"""\[["'](?:LOCAL_)?RANK["']\]\s*=""")
 _STARTS_PROCESSES = re.compile(r"\bPopen\(|\bsubprocess\.(?:run|call|check_call)\(")
 _STARTS_ON_MORE = re.compile(r"""--n?nodes?["'][^)]*\bdefault=(?!1\b)""")
+_GIVES_A_SCRIPT = re.compile(r"\bpython[\d.]*\s+(?:-\S+\s+)*(\S+\.py)\s(?=.*\w\.py\b)")
 _PASSES_RANK = re.compile(r"--local[-_]rank\b")
 
 
 class Texts(dict[Path, str]):
     """Documents, requirements and shell scripts of a project, by their paths; ``said``: docstrings,
     comments and prints of its code, of which the commands are heeded; ``launchers``: scripts of
-    the project that start others as ranks, by their names.
+    the project that start others as ranks, by their paths.
     """
 
     said: tuple[str, ...] = ()
-    launchers: Mapping[str, str] = MappingProxyType({})
+    launchers: Mapping[Path, str] = MappingProxyType({})
 
     @cached_property
     def commands(self) -> list[tuple[str, str]]:
         """The launchers in their commands, each with the whole command."""
-        own = "|".join(map(re.escape, self.launchers)) or r"(?!)"
+        own = "|".join(re.escape(path.name) for path in self.launchers) or r"(?!)"
         starts = rf"\bpython[\d.]*\s+(?:-\S+\s+)*(?:\S*/)?({own})\s(?=.*\w\.py\b)"
         return [
             (launcher, command)
@@ -200,15 +201,21 @@ def code_around(script: Path) -> dict[Path, str] | None:
     return found
 
 
-def launchers_among(scripts: Mapping[Path, str]) -> dict[str, str]:
-    """The scripts that start others as the ranks of one node, unless they are told of more."""
-    return {
-        path.name: text
-        for path, text in scripts.items()
-        if _TELLS_RANK.search(text)
-        and _STARTS_PROCESSES.search(text)
-        and not _STARTS_ON_MORE.search(text)
-    }
+def launchers_around(script: Path, texts: Texts) -> dict[Path, str]:
+    """The scripts that commands give another one, to start it as the ranks of a node.
+
+    They are those in the script's folder and above it, unless they start more nodes by themselves.
+    """
+    named = {name for line in texts.lines for name in _GIVES_A_SCRIPT.findall(line)}
+    paths = (folder / name for folder in folders_above(script) for name in sorted(named))
+    held = {path: text_of(path) for path in paths if path.is_file()}
+    return {path: text for path, text in held.items() if _starts_ranks(text)}
+
+
+def _starts_ranks(text: str) -> bool:
+    """Whether a script tells processes which ranks they are, and starts them."""
+    tells = _TELLS_RANK.search(text) and _STARTS_PROCESSES.search(text)
+    return tells is not None and _STARTS_ON_MORE.search(text) is None
 
 
 def loads_wrapped_state(text: str) -> bool:
@@ -230,7 +237,7 @@ def is_passed_no_rank(script: Path, texts: Texts) -> bool:
 
     That is torch.distributed.launch without ``--use_env``, or one of the project that does so.
     """
-    passing = {name for name, text in texts.launchers.items() if _PASSES_RANK.search(text)}
+    passing = {path.name for path, text in texts.launchers.items() if _PASSES_RANK.search(text)}
     passes = {
         launcher in {_OLD_LAUNCHER, *passing} and not _USES_ENVIRONMENT.search(command)
         for launcher, command in _launches([script], texts)
@@ -278,15 +285,16 @@ def is_launched(scripts: Collection[Path], texts: Texts) -> bool:
     return any(True for _ in _launches(scripts, texts))
 
 
-def is_kept_to_one_node(scripts: Collection[Path], texts: Texts) -> bool:
+def is_kept_to_one_node(scripts: Collection[Path], texts: Texts, *, program: bool) -> bool:
     """Whether commands start one of these with a launcher, or a script that they are given, or else
     other scripts of the project, and neither they, nor what submits them, nor texts speak of
     several nodes.
 
     Launchers that are not told a number of nodes start one. What one of the project's own starts
-    says nothing of other scripts.
+    says nothing of another ``program``, but of a file that is imported.
     """
-    others = [one for one in texts.commands if one[0] not in texts.launchers]
+    own = {path.name for path in texts.launchers if program}
+    others = [one for one in texts.commands if one[0] not in own]
     found = [*_launches(scripts, texts)] or _launches_of_any(texts) or others
     lines = [command for _, command in found]
     if any("$" in command for command in lines):  # its options may stand in a variable

@@ -246,6 +246,16 @@ def test_a_launcher_of_the_project_starts_one_node(
     assert bool([one for one in lint_text(text) if one.code == "DDP203"]) is found
 
 
+def test_a_launcher_starts_what_is_in_a_folder(lint_text: Lint, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "run.sh").write_text("python tools/start.py train.py\n")
+    text = SETUPS["distributed"] + "other = DDP(Net().to(rank), device_ids=[rank])\n"
+    assert [one.code for one in lint_text(text) if one.code == "DDP203"]
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "start.py").write_text(LAUNCHER)
+    assert not [one.code for one in lint_text(text) if one.code == "DDP203"]
+
+
 def test_a_launcher_of_the_project_passes_the_rank(lint_text: Lint, tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "run.sh").write_text("python start.py train.py\n")

@@ -22,10 +22,16 @@ _PLACES = re.compile(r"tcp://([\w.$<{\[-]+)")
 
 def meets_on_one_node(script: Script) -> bool:
     """Whether the script itself, or what starts it, says that all ranks are on one machine."""
-    told = is_kept_to_one_node(script.paths, script.texts)
+    told = is_kept_to_one_node(script.paths, script.texts, program=_is_started(script))
     return (
         told or _meets_here(script) or _asserts_one_node(script) or _numbers_by_local_ranks(script)
     )
+
+
+def _is_started(script: Script) -> bool:
+    """Whether a file is run, and not imported by what is: it joins the group as it is read."""
+    groups = script.calls(INIT_GROUP)
+    return script.is_whole_program or any(script.structure.function(x) is None for x in groups)
 
 
 def _numbers_by_local_ranks(script: Script) -> bool:

@@ -37,7 +37,7 @@ from ddpify.understanding.taint.call_graph import called, initialisers
 from ddpify.understanding.texts import (
     Texts,
     code_around,
-    launchers_among,
+    launchers_around,
     said_in,
     said_of,
     scripts_beside,
@@ -114,7 +114,7 @@ class Understood:
         said = [said_in(file.source.text) for file in self.project.files]
         said += [said_of(self.project.entry.path, text) for text in self.beside.values()]
         found.said = tuple(said)
-        found.launchers = launchers_among(self.beside)
+        found.launchers = launchers_around(self.module.path, found)
         return found
 
     @cached_property
