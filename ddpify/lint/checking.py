@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 from ddpify.errors import DdpifyError
 from ddpify.lint.config import Settings
 from ddpify.lint.diagnostics import Diagnostic, by_place, likely_at_most
-from ddpify.lint.files.relevance import MOST_FILES, files_without_training, is_program
+from ddpify.lint.files.relevance import (
+    MOST_FILES,
+    files_never_started,
+    files_without_training,
+    is_program,
+)
 from ddpify.lint.files.unit_tests import is_unit_test
 from ddpify.lint.scripts.script_kinds import OTHER
 from ddpify.records import record
@@ -38,6 +43,10 @@ _OF_OLD_NAMES = re.compile(
 )
 # The same for the rules that look at files without training, too.
 _OF_ANY_FILE = re.compile(_OF_OLD_NAMES.pattern + r"|distributed|[sS]ampler|cuda import|ddpify")
+# The same for those of these rules that ask what comes from other files.
+_OF_OTHER_FILES = re.compile(
+    r"\ball_reduce\b|\b(?:reduce|broadcast)(?:\(| as )|\b(?:batch_)?sampler *="
+)
 
 
 @record
@@ -122,6 +131,8 @@ def _check(
     if not _may_have_findings(source, covered):
         return NOTHING
     quiet = files_without_training(source, folder, most_files)
+    if quiet is None and not (covered >= ALL or _OF_OTHER_FILES.search(source.text)):
+        quiet = files_never_started(source, folder)
     if quiet is not None and not _OF_ANY_FILE.search(source.text):
         return Read(needs=quiet)
     from ddpify.lint import registry

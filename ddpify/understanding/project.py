@@ -20,7 +20,7 @@ from ddpify.understanding.libraries.runtime_names import is_runtime, is_vendored
 from ddpify.understanding.marked_targets import IGNORED, is_mark
 from ddpify.understanding.offsets import Offsets
 from ddpify.understanding.parsed import Parsed
-from ddpify.understanding.searching import real_path, roots_of
+from ddpify.understanding.searching import LARGEST_MODULE, real_path, roots_of
 from ddpify.understanding.structure import Structure, walk
 
 Node = TypeVar("Node", bound="cst.CSTNode")
@@ -123,9 +123,6 @@ class ModuleFile:
         return inner is outer
 
 
-# Of an imported module, in bytes: what is larger is data written as code, and reading it as code
-# would take more time and memory than all the rest of a project.
-_LARGEST_MODULE = 500_000
 _CACHES = frozenset(
     ".git .hg .svn __pycache__ .mypy_cache .pytest_cache .ruff_cache .ipynb_checkpoints .tox .nox"
     " .eggs .idea .vscode .cache node_modules site-packages".split()
@@ -294,7 +291,7 @@ class Project:
 
     def _read(self, path: str, name: str) -> ModuleFile | None:
         path = real_path(path)
-        if path not in self._files and os.path.getsize(path) > _LARGEST_MODULE:
+        if path not in self._files and os.path.getsize(path) > LARGEST_MODULE:
             self._files[path] = None  # as unknown as a library
         if path not in self._files:
             folder, file = os.path.split(path)

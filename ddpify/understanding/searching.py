@@ -7,6 +7,10 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
+# Of an imported module, in bytes: what is larger is data written as code, and reading it as code
+# would take more time and memory than all the rest of a project.
+LARGEST_MODULE = 500_000
+
 
 def search_path(beside: list[Path], inner: Iterable[Path] = ()) -> tuple[Path, ...]:
     """The entries' own folders, some inside their project, ``PYTHONPATH``, and those above."""

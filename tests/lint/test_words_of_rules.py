@@ -19,10 +19,7 @@ from ddpify.understanding.project import Project
 _LOADERS = """
 from torch.utils.data.distributed import DistributedSampler
 
-MEAN = 0.5
-
-def sampler(data):
-    return DistributedSampler(data)
+MEAN, KIND = 0.5, DistributedSampler
 """
 _NETWORK = """
 from loaders import MEAN
