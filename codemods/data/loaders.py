@@ -53,7 +53,7 @@ def edit(plan: Plan, edits: Edits) -> None:
 def _put_together(plan: Plan, loader: Instance) -> tuple[BatchDimensions | None, str | None]:
     """Where the rows lie in batches that every rank collates in full, and why it does so."""
     mixed = plan.facts.loading.mixed.get(loader)
-    if stateful_datasets.goes_on(loader):
+    if stateful_datasets.goes_on(loader, plan.facts.values):
         return _known_layout(plan, loader, _OUT_OF_ORDER, _BY_INDEX), _IN_TURN
     if mixed is not None:
         return _known_layout(plan, loader, _mixing(mixed), _TUPLES), _MIXED
@@ -130,8 +130,8 @@ _JOINT = (
     " puts whole batches together and takes its rows"
 )
 _IN_TURN = (
-    "its data set gives what comes next, whatever the index is: each rank takes all samples of a"
-    " batch, and keeps its own"
+    "what its data set gives goes by the samples that were taken before: each rank takes all"
+    " samples of a batch, and keeps its own"
 )
 _MIXED = (
     "its collate function lets the samples of a batch depend on each other: each rank puts whole"
@@ -147,10 +147,10 @@ _ROWS_FIRST = (
     " and keeps its rows, which must come first in every tensor (a run ends where they do not)"
 )
 _OUT_OF_ORDER = (
-    "its data set gives what comes next, whatever the index is, so that every rank must take all"
-    " samples, and the sample dimension of its batches is unknown"
+    "what its data set gives goes by the samples that were taken before, so that every rank must"
+    " take all samples, and the sample dimension of its batches is unknown"
 )
-_BY_INDEX = "let __getitem__ look the sample up by its index"
+_BY_INDEX = "let __getitem__ look the sample up by its index, and change a copy of it"
 _TUPLES = "return a tuple or a dictionary of tensors with a row for each sample, or of statistics"
 
 

@@ -2,33 +2,40 @@
 
 ``self.file.readline()`` and ``next(self.lines)`` in ``__getitem__`` give what comes next, whatever
 the index is, and so does what ``self.position`` says that ``__getitem__`` counts up. What is
-looked up first, as by ``self.file.seek(self.offsets[index])``, does not.
+looked up first, as by ``self.file.seek(self.offsets[index])``, does not. Nor do samples stay what
+they are that are changed where they are stored each time they are taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
+from ddpify.understanding.batching import changed_samples
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import dotted
-from ddpify.understanding.values import UNKNOWN, Class, Function, Instance
+from ddpify.understanding.values import UNKNOWN, Class, Function, Instance, Value
 
 _NEXT = ("readline", "__next__")
 
 
-def goes_on(loader: Instance) -> bool:
-    """Whether a loader's samples come one after the other, out of what a data set has open."""
+def goes_on(loader: Instance, seen: Mapping[cst.CSTNode, Value]) -> bool:
+    """Whether a loader's samples go by those that were taken before, as ``seen`` tells."""
     return any(
-        isinstance(atom, Instance) and isinstance(atom.type, Class) and _takes_next(atom.type)
+        _takes_next(nodes) or changed_samples.changes_samples(loader, nodes, seen)
         for atom in loader.arguments.get("dataset", UNKNOWN).atoms
+        if isinstance(atom, Instance) and isinstance(atom.type, Class)
+        for nodes in [_read_for_a_sample(atom.type)]
     )
 
 
-def _takes_next(dataset: Class) -> bool:
+def _read_for_a_sample(dataset: Class) -> list[cst.CSTNode]:
     functions = reached_methods(dataset, "__getitem__")
-    nodes = [node for function in functions for node in walk(function.node.body)]
+    return [node for function in functions for node in walk(function.node.body)]
+
+
+def _takes_next(nodes: list[cst.CSTNode]) -> bool:
     calls = [node for node in nodes if isinstance(node, cst.Call)]
     sought = any(_method(c) == "seek" and not _is_start(c) for c in calls)
     return _counts_on(nodes) or (not sought and any(_is_next(call) for call in calls))

@@ -147,7 +147,7 @@ def test_samples_that_are_looked_up_are_taken_by_one_rank(tmp_path: Path, get: s
 def test_samples_that_follow_each_other_in_unknown_batches_are_refused(tmp_path: Path) -> None:
     put = "def put(rows):\n    return torch.cat([r for r in rows if len(r)])\n\n\nfeed = "
     script = NEXT.replace("GET", "line = self.file.readline()").replace("feed = ", put)
-    with pytest.raises(DdpifyError, match="gives what comes next"):
+    with pytest.raises(DdpifyError, match="goes by the samples that were taken before"):
         convert_text(tmp_path, script.replace("batch_size=8", "batch_size=8, collate_fn=put"))
 
 
