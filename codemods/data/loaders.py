@@ -216,14 +216,14 @@ def _joining(plan: Plan, loader: Instance) -> str:
 
 
 def _gives_one(loader: Instance) -> bool:
-    """Whether a loader's batches surely are of one sample each, by what its call says."""
+    """Whether a loader's batches surely are of one sample each."""
     call, given = loader.site, loader.arguments
     if loader.kind != "torch.utils.data.DataLoader" or not isinstance(call, cst.Call):
         return False
     if "batch_sampler" in given or "**" in given or any(one.star for one in call.args):
         return False
     size = argument(call, "batch_size", 1)
-    return size is None or (isinstance(size.value, cst.Integer) and size.value.evaluated_value == 1)
+    return size is None or given.get("batch_size", UNKNOWN).constant() == 1
 
 
 def _samples_itself(loader: Instance) -> bool:

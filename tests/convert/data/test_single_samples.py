@@ -17,6 +17,8 @@ NOTE = "each of its batches is one sample"
         ("batch_size=1, shuffle=True", True),
         ("1", True),
         ("shuffle=True", True),
+        ("batch_size=settings['alone']", True),
+        ("batch_size=settings['several']", False),
         ("batch_size=6, shuffle=True", False),
         ("6", False),
         ("batch_size=size", False),
@@ -28,6 +30,7 @@ def test_a_loader_of_single_samples_is_noted(tmp_path: Path, arguments: str, not
     head = HEAD.replace("batch_size=6, shuffle=True", arguments)
     text = head.replace(
         "feed =",
+        "settings = {'alone': 1, 'several': 6}\n"
         "size = 1 if sum(labels) < 0 else int(input())\ngroups = [[0, 1, 2], [3, 4, 5]]\nfeed =",
     )
     notes = [note for note in convert_text(tmp_path, text + STEP).notes if note.attention]
