@@ -9,6 +9,7 @@ import pytest
 from benchmarks.soundness.judging import Outcome
 from benchmarks.soundness.trying import Trial
 from ddpify.convert import convert_file
+from tests.soundness.divided import assert_same_without_gathering
 from tests.soundness.known_forms import of_unknown_dimensions, script
 
 CROSSWISE = [
@@ -130,3 +131,20 @@ def test_one_output_beside_what_may_be_one_wide_as_well_stays_apart(
     lines = f"loss = F.mse_loss(nn.Linear(4, 1)(out), {right})"
     path.write_text(of_unknown_dimensions(lines, 4, place="loop"))
     assert f"loss = dd.mean({lines.removeprefix('loss = ')})" in convert_file(path).data.decode()
+
+
+KNOWN = [
+    "k = torch.zeros_like(q)\nk[..., 0::2] = q[..., 1::2]",
+    "k = torch.full_like(q, 2.0) * q",
+    "k = q.repeat_interleave(1, dim=1)",
+    "k = torch.repeat_interleave(q, 1, 1)",
+]
+
+
+@pytest.mark.parametrize("line", KNOWN)
+def test_rows_of_as_many_dimensions_as_others_stay_divided(
+    trial: Trial, tmp_path: Path, line: str
+) -> None:
+    lines = f"q = h.view(h.size(0), 1, 2, -1)\n{line}\ns = q @ k.transpose(-2, -1)"
+    text = script("forward", f"{lines}\nh = h + s.flatten(1).sum(1)[:, None]")
+    assert_same_without_gathering(trial, tmp_path, text)

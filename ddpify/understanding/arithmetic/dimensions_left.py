@@ -63,6 +63,8 @@ def _left(name: str, ndim: int, rest: Sequence[Value], kwargs: Mapping[str, Valu
     """How many dimensions a function leaves of a tensor; 0 where that is not known."""
     if name in ("flatten", "ravel") and not rest and not kwargs:
         return 1
+    if name == "repeat_interleave":  # which goes through all elements, if not told
+        return ndim if len(rest) > 1 or "dim" in kwargs else 1
     if name not in OVER_A_DIMENSION or name in PARTING:
         return dimensions.after(name, ndim, rest)
     if name in KEEPING_DIMENSIONS:
