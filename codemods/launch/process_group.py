@@ -14,6 +14,7 @@ from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import dotted, is_main_guard
 
 _IMPORTS = (cst.Import, cst.ImportFrom)
+_STARTS_NOTHING = "this file starts nothing by itself: begin the script that calls it with"
 
 
 def edit(plan: Plan, edits: Edits) -> None:
@@ -37,6 +38,9 @@ def _start(plan: Plan, edits: Edits, module: ModuleFile, first: cst.CSTNode | No
         edits.insert_before(guard.body.body[0], start)
     elif first is not None:
         edits.insert_before(first, start)
+    elif body:
+        text = f"{_STARTS_NOTHING} {plan.options.start_line}"
+        edits.note(plan.site(body[0]), text, attention=True)
 
 
 def _import(plan: Plan, edits: Edits, module: ModuleFile, first: cst.CSTNode | None) -> None:

@@ -75,3 +75,12 @@ def test_what_the_project_defines_may_act(tmp_path: Path) -> None:
     assert "dd.init()\nnames = Names()" in convert_text(tmp_path, text).data.decode().replace(
         "\n\n", "\n"
     )
+
+
+def test_a_file_that_starts_nothing_is_noted(tmp_path: Path) -> None:
+    guard = 'if __name__ == "__main__":\n    main()\n'
+    text = SCRIPT.format(line="")
+    assert guard in text
+    for script, noted in ((text, False), (text.replace(guard, ""), True)):
+        notes = [str(note) for note in convert_text(tmp_path, script).notes if note.attention]
+        assert any("starts nothing by itself" in note for note in notes) is noted
