@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.trying import Trial
 from ddpify.convert import Refusal, convert_file
 from tests.convert.examples import HEAD, STEP, added
-from tests.training_runs import TrainingRuns, assert_trains_the_same
+from tests.convert.running import assert_trains_the_same
 
 FETCHING = """\
 import functools
@@ -74,12 +75,12 @@ for a, b in feed:
 """
 
 
-def test_a_download_goes_through_a_file_of_each_rank(tmp_path: Path, runs: TrainingRuns) -> None:
+def test_a_download_goes_through_a_file_of_each_rank(tmp_path: Path, trial: Trial) -> None:
     (tmp_path / "rate.txt").write_text("0.125")
     script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
     script.write_text(FETCHING + TRAINING.replace("RATE", str(tmp_path / "rate.txt")))
     converted.write_bytes(convert_file(script).data)
-    assert_trains_the_same(runs, script, converted)
+    assert_trains_the_same(trial, script, converted)
 
 
 FOUND_BY = [
