@@ -136,6 +136,8 @@ def concatenated(
     dim = given.constant() if given else 0
     if not inner:
         return _of_replicated(run, short, pieces, dim)
+    if all(data.form is Layout.PERMUTATION for data in inner):  # which is of all rows already
+        return value(replace(inner[0].placed(Placement.REPLICATE), form=Layout.GATHERED, flat=True))
     _place_among_rows(run, node, inner)
     dim = dimensions.place(dim, inner[0].ndim + (inner[0].ndim > 0 and short == "stack"))
     joining = _Joining(run, node, short, pieces, inner, given, dim)
