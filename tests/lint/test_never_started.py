@@ -18,6 +18,7 @@ from ddpify.understanding.project import Project
 
 _LOADERS = '''
 """Loaders; see make_parts."""
+from torch import nn
 from torch.utils.data.distributed import DistributedSampler
 
 MEAN = 0.5
@@ -28,6 +29,29 @@ def make_parts(data):
 class Loader:
     def parts(self, data):
         return make_parts(data)
+
+    def own(self):
+        return self.parts([])
+
+    def other(self, name):
+        return name
+
+class Asking(Loader):
+    def ask(self, name):
+        return getattr(self, name)
+
+class Adding:
+    def __add__(self, data):
+        return make_parts(data)
+
+class Layer(nn.Module):
+    def forward(self, data):
+        return make_parts(data)
+
+class WithAProperty:
+    @property
+    def size(self):
+        return make_parts([])
 
 def loader():
     return Loader()
@@ -65,6 +89,8 @@ class Network(nn.Module):
 QUIET = [
     ("", "self.std = std()"),
     ("# make_parts", "self.text = None"),
+    ("", "assert global_pool, 'make_parts first'"),
+    ("", "raise ValueError(f'{global_pool}: make_parts first')"),
     ("from data import loaders", "self.std = loaders.std()"),
     ("from data.loaders import make_parts", "pass"),
     ("__all__ = ['make_parts']", "pass"),
@@ -74,12 +100,24 @@ QUIET = [
     ("from data import loaders", "self.std = getattr(loaders, f'std{global_pool}')"),
     ("from data import loaders", "self.eval()"),
     ("def show(): print(locals())", "show()"),
+    ("from data.loaders import Loader", "self.kept = Loader().other(global_pool)"),
+    ("from data.loaders import Asking", "self.kept = Asking().ask(global_pool)"),
     ("from twice import loaders", "self.kept = getattr(loaders, global_pool)"),
 ]
 REACHED = [
     ("from data.loaders import make_parts", "make_parts([])"),
     ("from data.loaders import make_parts as made", "made([])"),
     ("from data.loaders import loader", "loader().parts([])"),
+    ("from data.loaders import make_parts", "assert make_parts([]), 'no parts'"),
+    ("from data.loaders import make_parts", "raise ValueError(make_parts([]))"),
+    ("from data.loaders import Loader", "Loader().own()"),
+    ("from data.loaders import Loader", "getattr(Loader(), 'PA'.lower() + 'rts')([])"),
+    ("from data.loaders import Loader\nNAME = 'pa' + 'rts'", "getattr(Loader(), NAME)([])"),
+    ("from data.loaders import Loader", "getattr(Loader(), 'pa' + 'rts')([])"),
+    ("from data.loaders import Asking", "Asking().ask('pa' + 'rts')()"),
+    ("from data.loaders import Adding", "Adding() + []"),
+    ("from data.loaders import Layer", "Layer()([])"),
+    ("from data.loaders import WithAProperty as P", "P()"),
     ("from data.loaders import *", "make_parts([])"),
     ("from data import loaders", "loaders.make_parts([])"),
     ("from data import loaders", "getattr(loaders, 'make_parts')([])"),

@@ -23,23 +23,30 @@ _OF_AN_OBJECT = frozenset({"vars", "dir", "getmembers", "getattr"})
 _OF_ANY = frozenset({"attrgetter", "methodcaller"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
+# Methods that are called although nothing of the project may name them, as those with underscores.
+_BY_LIBRARIES = frozenset("forward backward setup_context run step call apply".split())
 
 
 @record
 class Definition:
     """Lines of a file that run together: those of a function or class, or, without a name, others.
 
-    ``names`` are all that stand in it, ``beginnings`` those of names that it puts together.
+    ``names`` are all that stand in it, ``texts`` those of its texts, ``beginnings`` those of names
+    that it puts together.
     ``values`` are names, each with its last attribute, that are more than called or asked for
-    others. It ``looks_up`` attributes by names that are not written there, or ``finds`` anything.
+    others. It ``asks`` for attributes by names that are not written there, and ``looks_up`` those
+    of what may be a module, or ``finds`` anything. Its ``methods`` run only where they are named.
     """
 
     name: str | None
     names: frozenset[str]
+    texts: frozenset[str]
     beginnings: frozenset[str]
     values: frozenset[tuple[str, str]]
     looks_up: bool
+    asks: bool
     finds: bool
+    methods: tuple[Definition, ...] = ()
 
 
 @record
@@ -77,7 +84,9 @@ def defined_in(text: str) -> Defined | None:
             read = _Lines()
             by_import.add_all(_run_by_import(line))
             assigned.add(line.name)
-        if not _lists_names(line):
+        if isinstance(line, ast.ClassDef) and read is not by_import:
+            read.add_class(line)
+        elif not _lists_names(line):
             read.add(line)
         if read is not by_import:
             definitions.append(read.definition(getattr(line, "name", None)))
@@ -99,9 +108,10 @@ class _Lines:
     def __init__(self) -> None:
         self.imports: list[ast.Import | ast.ImportFrom] = []
         self.assigned = set[str]()
-        self._names, self._starts = set[str](), set[str]()
+        self._names, self._texts, self._starts = set[str](), set[str](), set[str]()
         self._values = set[tuple[str, str]]()
-        self._looks_up = self._finds = False
+        self._looks_up = self._asks = self._finds = False
+        self._methods: list[Definition] = []
 
     def add_all(self, lines: Iterable[ast.AST]) -> None:
         """Read these lines, too."""
@@ -130,22 +140,38 @@ class _Lines:
                 if root and root not in given:
                     self._values.add((root, last))
 
+    def add_class(self, line: ast.ClassDef) -> None:
+        """Read a class; its methods apart, where something has to name them."""
+        for one in ast.iter_child_nodes(line):
+            if not isinstance(one, _FUNCTIONS) or not _has_to_be_named(one):
+                self.add(one)
+                continue
+            read = _Lines()
+            read.add(one)
+            self._methods.append(read.definition(one.name))
+            self.imports += read.imports
+            self.assigned |= read.assigned
+
     def definition(self, name: str | None) -> Definition:
         """All of it, under the name that a function or class has."""
         return Definition(
             name,
-            frozenset(self._names),
+            frozenset(self._names | self._texts),
+            frozenset(self._texts),
             frozenset(self._starts),
             frozenset(self._values),
             self._looks_up,
+            self._asks,
             self._finds or (name is None and "locals" in self._names),
+            tuple(self._methods),
         )
 
     def _read(self, node: ast.AST) -> None:
         if isinstance(node, ast.Name):
             self._names.add(node.id)
             self._finds = self._finds or node.id in _RUNNING or node.id in _FINDING
-            self._looks_up = self._looks_up or node.id in _OF_ANY
+            if node.id in _OF_ANY:
+                self._ask(in_module=True)
             if isinstance(node.ctx, ast.Store):
                 self.assigned.add(node.id)
         elif isinstance(node, ast.Attribute):
@@ -153,7 +179,7 @@ class _Lines:
             self._read_attribute(node)
         elif isinstance(node, ast.Constant):
             if isinstance(node.value, str):
-                self._names.update(_WORD.findall(node.value))
+                self._texts.update(_WORD.findall(node.value))
         elif isinstance(node, ast.Call):
             self._read_call(node)
         elif isinstance(node, _IMPORTS):
@@ -167,13 +193,13 @@ class _Lines:
     def _read_attribute(self, node: ast.Attribute) -> None:
         in_sys = isinstance(node.value, ast.Name) and node.value.id == "sys"
         self._finds = self._finds or node.attr in _FINDING or (in_sys and node.attr == "path")
-        asks = node.attr in _OF_ANY or (node.attr == "__dict__" and not _is_receiver(node.value))
-        self._looks_up = self._looks_up or asks
+        if node.attr in _OF_ANY or node.attr == "__dict__":
+            self._ask(in_module=not _is_receiver(node.value))
 
     def _read_call(self, node: ast.Call) -> None:
         """Note where attributes are asked for by a name that is not written there."""
         called = getattr(node.func, "id", "") or getattr(node.func, "attr", "")
-        if called not in _OF_AN_OBJECT or (node.args and _is_receiver(node.args[0])):
+        if called not in _OF_AN_OBJECT:
             return
         if called == "getattr" and len(node.args) > 1:
             if isinstance(node.args[1], ast.Constant):
@@ -181,11 +207,15 @@ class _Lines:
             if start := _beginning(node.args[1]):
                 self._starts.add(start)
                 return
-        self._looks_up = True
+        self._ask(in_module=not (node.args and _is_receiver(node.args[0])))
+
+    def _ask(self, *, in_module: bool) -> None:
+        self._asks = True
+        self._looks_up = self._looks_up or in_module
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and all below it, without texts that stand for themselves, such as documentation."""
+    """A node and all below it, but for texts that name nothing: documentation and complaints."""
     todo = [node]
     while todo:
         one = todo.pop()
@@ -197,6 +227,19 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
                 todo += [inner for inner in held if isinstance(inner, ast.AST)]
             elif isinstance(held, ast.AST) and not isinstance(held, ast.expr_context):
                 todo.append(held)
+        if isinstance(one, ast.Assert) and isinstance(one.msg, (ast.Constant, ast.JoinedStr)):
+            todo.remove(one.msg)
+        elif isinstance(one, ast.Raise) and isinstance(one.exc, ast.Call):
+            todo.remove(one.exc)
+            texts = (ast.Constant, ast.JoinedStr)
+            todo += [one.exc.func, *(x for x in one.exc.args if not isinstance(x, texts))]
+            todo += one.exc.keywords
+
+
+def _has_to_be_named(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether nothing runs a method but what names it."""
+    plain = not method.decorator_list and not method.name.startswith("__")
+    return plain and method.name not in _BY_LIBRARIES
 
 
 def _lists_names(line: ast.stmt) -> bool:

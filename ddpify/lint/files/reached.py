@@ -10,6 +10,8 @@ from pathlib import Path
 from ddpify.lint.files.definitions import Bound, Defined, Definition
 from ddpify.understanding.text_imports import imported
 
+_Named = defaultdict[str, list[tuple[str, Definition]]]
+
 
 class Reached:
     """A script, and all files that it may import, at any depth."""
@@ -37,20 +39,39 @@ class Reached:
 
     def _run(self) -> Iterator[tuple[str, Definition]]:
         """The definitions that may run, each once, as far as those before name them."""
-        todo = [(self._entry, one) for one in self._files[self._entry].definitions]
-        named = defaultdict[str, list[tuple[str, Definition]]](list)
-        for path, file in self._files.items():
-            for one in file.definitions if path != self._entry else ():
-                # That of a module's own ``__getattr__`` need not stand anywhere.
-                by_itself = one.name is None or one.name.startswith("__")
-                (todo if by_itself else named[one.name or ""]).append((path, one))
+        script = self._files[self._entry].definitions
+        todo = [(self._entry, part) for one in script for part in (one, *one.methods)]
+        named = self._by_name(todo)
+        known, starts, methods = set[str](), set[str](), set[str]()
+        texts, asked = set[str](), False
         while todo:
             path, one = todo.pop()
             yield path, one
-            starts = tuple(one.beginnings)
-            begun = {name for name in named if name.startswith(starts)} if starts else set()
-            for name in (named.keys() & one.names) | begun:
+            known |= one.names
+            texts |= one.texts
+            starts |= one.beginnings
+            asked = asked or one.asks
+            for method in one.methods if path != self._entry else ():
+                methods.add(method.name or "")
+                named[method.name or ""].append((path, method))
+            new = named.keys() & (known if one.methods else one.names)
+            if starts and (one.beginnings or one.methods):
+                new |= {name for name in named if name.startswith(tuple(starts))}
+            if asked and not todo and not new:
+                new = {name for name in named.keys() & methods if _is_put_together(name, texts)}
+            for name in new:
                 todo += named.pop(name)
+
+    def _by_name(self, todo: list[tuple[str, Definition]]) -> _Named:
+        """The definitions of other files that run where they are named; those that do alone, also
+        a module's own ``__getattr__``, go to what is ``todo``.
+        """
+        named: _Named = defaultdict(list)
+        for path, file in self._files.items():
+            for one in file.definitions if path != self._entry else ():
+                by_itself = one.name is None or one.name.startswith("__")
+                (todo if by_itself else named[one.name or ""]).append((path, one))
+        return named
 
     @cached_property
     def _modules(self) -> frozenset[str]:
@@ -96,3 +117,13 @@ class Reached:
             return True
         is_set = original in file.assigned or original in self._bound(base)
         return not is_set and Path(base).stem == "__init__"
+
+
+def _is_put_together(name: str, texts: set[str]) -> bool:
+    """Whether a name may be some of these texts behind each other, of two letters and more."""
+    pieces = {one.lower() for one in texts if 1 < len(one) <= len(name)} | set("0123456789_")
+    ends = {0}
+    for end in range(1, len(name) + 1):
+        if any(start in ends and name[start:end].lower() in pieces for start in range(end)):
+            ends.add(end)
+    return len(name) in ends
