@@ -80,13 +80,22 @@ def filling(run: RunState, call: cst.CSTNode, made: Instance) -> cst.For | None:
         (node for node in structure.up(call) if isinstance(node, (cst.For, cst.While))), None
     )
     statement = structure.statement(call)
-    if not isinstance(loop, cst.For) or structure.parents[statement] is not loop.body:
+    if not isinstance(loop, cst.For):
+        return None
+    in_its_line = loop is statement and isinstance(loop.body, cst.SimpleStatementSuite)
+    if loop.body is not structure.parents[statement] and not in_its_line:
         return None
     new = is_empty(made.site)
     if not new or run.module.holds(loop, made.site) or run.is_older(made):
         return None
     left = any(isinstance(one, (cst.Break, cst.Continue, cst.Return)) for one in walk(loop.body))
     return loop if not left and _is_alone(structure, call) else None
+
+
+def is_in_loop_over_all(run: RunState, call: cst.CSTNode) -> bool:
+    """Whether a loop around gets the rows of all ranks one by one."""
+    around = run.module.structure.loops(call)
+    return any(isinstance(one, cst.For) and goes_through_all(run, one.iter) for one in around)
 
 
 def goes_through_all(run: RunState, through: cst.BaseExpression) -> bool:

@@ -16,6 +16,7 @@ from ddpify.understanding.arithmetic import tensor_parts
 from ddpify.understanding.definition_sites import reduced
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.language import assignments, attributes, elements
+from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import UNKNOWN, Data, Instance, Tup, Value, deep_atoms, join, value
 
@@ -79,9 +80,19 @@ def _sequence(
     for position, (one, at) in enumerate(zip(parts, places, strict=True)):
         part = _any_item(held) if starred else elements.unpacked(run, held, position, len(parts))
         if isinstance(one, cst.MatchSequenceElement):
+            _take_sizes(run, one.value, place, held, part)
             match(run, one.value, at, part)
         elif one.name is not None:
             assignments.assign(run, one.name, value(Tup((part,))) if known else held)
+
+
+def _take_sizes(
+    run: RunState, pattern: cst.MatchPattern, place: cst.BaseExpression, held: Value, part: Value
+) -> None:
+    """A name in a pattern is no place to count at: the number of rows that it gets is of all."""
+    named = isinstance(pattern, cst.MatchAs) and pattern.name is not None
+    if named and any(one.placement is Placement.COUNT for one in part.data):
+        _compare(run, place, held)
 
 
 def _any_item(held: Value) -> Value:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 _READING = frozenset("items get values keys copy index count".split())
 _SETS = ("set", "frozenset")
 _TAKING_OUT = frozenset("pop popleft remove".split())
+_MOVING = frozenset("reverse sort insert pop remove popleft appendleft rotate".split())
 _REORDERING = frozenset("clear reverse rotate".split())
 
 
@@ -81,6 +82,8 @@ def _note_change(call: _Call) -> None:
     if name in _REORDERING:
         held.each = False  # the samples of one rank, in another order, are not those of all
         collating_order.taken_apart(run, node, held)
+    if name in _MOVING and any(key != "*" for key in held.attributes):
+        run.put(held, "*", join(*held.attributes.values()))  # each may be at any place now
     if held.type == "list":
         _of_samples(run, node, held, name, call.args)
     if name in per_sample_lists.GROWING:
@@ -94,6 +97,8 @@ def _note_change(call: _Call) -> None:
         held.each = filled
     if name == "append" and per_sample_lists.is_filled_from_all(run, node, held):
         run.of_all_ranks.add(held)
+    elif name in per_sample_lists.GROWING and per_sample_lists.is_in_loop_over_all(run, node):
+        run.of_some_samples.add(held)
 
 
 def _take_all(run: RunState, node: cst.BaseExpression, held: Instance) -> None:

@@ -202,9 +202,9 @@ def _take_numbers(run: RunState, loss: LossCall) -> None:
     """
     shown = loss.arguments()
     for name, one in loss_options.given_to_function(loss.name, loss.args, loss.kwargs).items():
-        for partial in one.data if name in shown else ():
+        for partial in one.data:
             if partial.placement.partial:
-                run.demand(shown[name], value(partial), uses.A_LOSS)
+                run.demand(shown.get(name, loss.node), value(partial), uses.A_LOSS)
     of_classes = loss.name in loss_options.OF_CLASSES
     for name in ("weight", "pos_weight"):
         for data in loss.options.get(name, REPLICATED).data:
