@@ -19,7 +19,6 @@ from ddpify.understanding.shapes.dimensions import named_dimensions
 from ddpify.understanding.values import Atom, Data, Number, Tup, Value, value
 
 _ONE_LESS = ("vecdot", "select")
-_OF_ROWS_TIMES_COLUMNS = ("bmm", "baddbmm")  # of which squeeze() may leave a number each
 _MANY = 64  # dimensions: what is left of them shows how many a function adds
 
 
@@ -29,8 +28,7 @@ def after(
     """What a function has made of a tensor of so many dimensions, with those that it leaves."""
     number = _is_a_number(name, rest, kwargs)
     made = noted(made, _left(name, ndim, rest, kwargs), number=number)
-    single = name in _ONE_LESS and ndim in (0, 2)
-    return perhaps_single(made) if single or name in _OF_ROWS_TIMES_COLUMNS else made
+    return perhaps_single(made) if name in _ONE_LESS and ndim in (0, 2) else made
 
 
 def perhaps_single(made: Value) -> Value:

@@ -125,8 +125,9 @@ def _squeezed(one: Operation) -> Value | None:
     else:
         known = one.run.facts.sizes.squeezes
         known.setdefault(one.node, (one.run.site(one.node), one.data.dim))
-        every = not one.rest and not one.kwargs
-        single = dimensions.may_leave_one_each(one.data, 1) or (every and one.data.one_each)
+        # Of (samples, 1, 1), as a product in batches is, no more is left either.
+        most = 1 if one.rest or one.kwargs else 2
+        single = any(dimensions.may_leave_one_each(one.data, n + 1) for n in range(most))
         one.data = replace(one.data, one_each=single)
     if one.data.form not in (Layout.STATE, Layout.STATES):
         return None

@@ -14,7 +14,6 @@ from ddpify.understanding.arguments import local_data
 from ddpify.understanding.arithmetic import (
     across_samples,
     booleans,
-    dimensions_left,
     single_samples,
     unsure_sizes,
 )
@@ -100,7 +99,6 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
             if operator == "@":
                 width = widths.of_expression(right[0], run.module)
                 pair = columns.marked(pair, columns.of_product(one, other, width))
-                pair = dimensions_left.perhaps_single(pair) if ndim == 3 else pair
             results.append(_counted_from(pair, operator, one, other, plain))
     is_mask = booleans.of_operator(operator, (left[1], right[1]))
     return row_numbers.shifted(booleans.marked(without_views(join(*results)), is_mask))

@@ -110,7 +110,10 @@ def _number_rows(
     each: Sequence[Value],
 ) -> None:
     """Beside items that all ranks hold, a row meets the one with its number among all rows."""
-    if not any(map(_are_of_all, args, each)):
+    lists = (made for held in args for made in held.of(Instance))
+    if not any(made in run.of_all_ranks for made in lists) and not any(
+        map(_are_of_all, args, each)
+    ):
         return
     for at, held, one in zip(shown, args, each, strict=True):
         if run.collating and collating_order.are_samples(run, one):
@@ -118,6 +121,8 @@ def _number_rows(
                 run.facts.loading.mixed.setdefault(loader, run.site(at))
         elif per_sample_lists.are_rows(one) and not one.positions:
             run.demand_held(at, value(*held.data) or held, uses.A_STATISTIC)
+        else:
+            run.lengthen(held)
 
 
 def _are_of_all(held: Value, element: Value) -> bool:
