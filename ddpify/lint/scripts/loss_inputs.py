@@ -29,6 +29,8 @@ def takes(script: Script, node: cst.CSTNode) -> set[Location]:
     found: set[Location] = set()
     for above in (node, *script.structure_of(node).up(node)):
         for edge in script.flow.edges_at(above):
+            if edge.passes and above is node:
+                continue  # into the function that it calls go its arguments, not its result
             found |= set() if _comes_too_late(script, edge) else set(edge.targets)
         if isinstance(above, cst.BaseStatement):
             break
