@@ -13,7 +13,7 @@ from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes.tensor_sizes import is_own_number
 from ddpify.understanding.syntax import displayed
-from ddpify.understanding.values import Const, Data, Value, value
+from ddpify.understanding.values import Const, Data, Instance, Number, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -126,11 +126,25 @@ def counts_or_not(run: RunState, size: Value) -> bool:
     """
     others = [a.value for a in size.of(Const) if isinstance(a.value, int)]
     counted = [d for d in size.data if d.placement is Placement.COUNT]
-    if not counted or not any(number > 0 for number in others):
+    if not counted or not any(number > 0 for number in others) or _is_batch_size(run, size):
         return False
     for site in (one for data in counted for one in data.definition_sites):
         run.demand(site, run.seen(site), uses.ROWS_OF_ALL)
     return True
+
+
+def _is_batch_size(run: RunState, size: Value) -> bool:
+    """Whether a size may be the option that a loader has for its batch size.
+
+    What is made of so many rows is split where it meets a rank's own, whichever it has.
+    """
+    options = _options(size)
+    return any(options & _options(one.arguments.get("batch_size")) for one in run.facts.loaders)
+
+
+def _options(number: Value | None) -> set[tuple[Instance, str]]:
+    """The options of the command line that a number may be."""
+    return {a.setting for a in number.of(Number) if a.setting} if number is not None else set()
 
 
 def count_numbers(run: RunState, sizes: Iterable[cst.BaseExpression]) -> None:
