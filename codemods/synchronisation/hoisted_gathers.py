@@ -9,6 +9,7 @@ import libcst as cst
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan, Reduction
 from ddpify.understanding.facts import Site
+from ddpify.understanding.liveness import assigned
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import names_of
 
@@ -63,7 +64,19 @@ def _around(site: Site) -> Iterator[Loop]:
 
 def _goes_through_all(plan: Plan, loop: Loop) -> bool:
     """Whether a loop has a round for each sample of all ranks."""
-    return any(node in plan.reductions for node in walk(loop.iter))
+    return any(
+        node in plan.reductions or (isinstance(node, cst.Name) and _is_of_all_rows(plan, node))
+        for node in walk(loop.iter)
+    )
+
+
+def _is_of_all_rows(plan: Plan, name: cst.Name) -> bool:
+    """Whether a name stands for the number of all ranks' rows, which it was given before."""
+    structure = plan.site(name).module.structure
+    around = structure.function(name) or structure.tree
+    given = [one for one in structure.inside(around, cst.Assign) if name.value in assigned(one)]
+    counts = [one.value in plan.reductions for one in given]
+    return bool(counts) and all(counts)
 
 
 def _changes(site: Site, loop: Loop, name: str) -> bool:

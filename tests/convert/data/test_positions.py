@@ -18,7 +18,11 @@ LOOPS = {
     ),
     "by a number with a name": (
         "    n = len(b)\n    print([b[i].item() for i in range(n)])\n",
-        ["print([all_b[i].item() for i in range(dd.global_batch_size(n))])"],
+        [
+            "n = dd.global_batch_size(b)",
+            "all_b = dd.gather(b)",
+            "print([all_b[i].item() for i in range(n)])",
+        ],
     ),
     "each": ("    for y in b:\n        print(y.item())\n", ["for y in dd.gather(b):"]),
     "each with its number": (
