@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.understanding.structure import Structure
 
-_READING = frozenset("clone detach to float mean sum size item cpu numpy view reshape t".split())
+_READING = frozenset("clone to float mean sum size item cpu".split())
 RESIZING = frozenset("resize_ resize_as_ set_".split())
 _VIEWS = frozenset("data T mT real".split())
 

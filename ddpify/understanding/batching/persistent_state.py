@@ -45,8 +45,10 @@ _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED, Placement.COUNT
 _NUMBERS = (NumberKind.NUMBER, NumberKind.MULTIPLE)
 _OF_PARAMETERS = ("data", "grad")
 _SCALARS = (Placement.MEAN, Placement.SUM)
-_BY_INDEX = frozenset("index_copy_ index_add_ index_put_".split())
-_ADDING = frozenset("index_add_ index_put_ index_reduce_ scatter_add_ scatter_reduce_".split())
+_BY_INDEX = frozenset("index_copy_ index_add_ index_put_ put_ masked_scatter_".split())
+_ADDING = frozenset(
+    "index_add_ index_put_ index_reduce_ scatter_add_ scatter_reduce_ put_ masked_scatter_".split()
+)
 
 Operand = tuple[cst.BaseExpression, Value]
 
@@ -74,6 +76,15 @@ def method(run: RunState, node: cst.Call, args: list[Value], kwargs: Keywords) -
         _write(run, target, given, by_index=by_index)
         cut = _is_as_long_as_the_batch(run, target)
         _fill(run, target, given, by_index=cut or name in _ADDING)
+
+
+def changed(run: RunState, held: Value, given: list[Operand]) -> None:
+    """What changes a tensor that all ranks hold, in whatever way it is called: ``f = t.add_``."""
+    if not run.in_batch_loop() or not _is_replicated(run, held):
+        return
+    for shown, one in given:
+        for data in local_data(one):
+            _demand(run, shown, data, by_index=True)
 
 
 def _is_written_first(run: RunState, node: cst.Call, target: cst.BaseExpression) -> bool:
@@ -120,17 +131,17 @@ def item(run: RunState, target: cst.Subscript, shown: cst.BaseExpression, new: V
     indices = [e.slice.value for e in target.slice if isinstance(e.slice, cst.Index)]
     rows = [(index, run.seen(index)) for index in indices]
     if not run.in_batch_loop():
-        _fill(run, target, [(shown, new)], by_index=True)
+        _fill(run, target.value, [(shown, new)], by_index=True)
         return
     if _at_places_of_all(run, target.value, [*rows, (shown, new)]):
         return
     place = _place_of_rows(run, target, next((data.dim for data in local_data(new)), 0))
-    if isinstance(place, cst.Slice) and _is_kept(run, target):
+    if isinstance(place, cst.Slice) and _is_kept(run, target.value):
         bounds.count_sizes(run, bounds.written(place))
-    _write(run, target, [*rows, (shown, new)], by_index=place is not None)
+    _write(run, target.value, [*rows, (shown, new)], by_index=place is not None)
     indexed = any(data.placement is Placement.SHARD for _, one in rows for data in one.data)
     indexed |= _is_as_long_as_the_batch(run, target)
-    _fill(run, target, [*rows, (shown, new)], by_index=indexed)
+    _fill(run, target.value, [*rows, (shown, new)], by_index=indexed)
 
 
 def _is_as_long_as_the_batch(run: RunState, target: cst.BaseExpression) -> bool:
@@ -269,9 +280,9 @@ def _fill(
 ) -> None:
     """What is made for this batch alone, as means by class, is filled from all its rows."""
     kept = next(in_place_writes.holders(target), None)
-    if kept is None or not _is_replicated(run, run.eval(kept)):
+    if not _is_whole(run, kept, target):
         return
-    if run.in_batch_loop() and _outlives_batch(run, kept):
+    if kept is not None and run.in_batch_loop() and _outlives_batch(run, kept):
         return
     parts = [part for shown, one in given for part in _parts(run, shown, one)]
     for shown, one in parts:
@@ -295,7 +306,15 @@ def _parts(run: RunState, shown: cst.BaseExpression, one: Value) -> list[Operand
 def _is_kept(run: RunState, target: cst.BaseExpression) -> bool:
     """Whether what is written is a tensor that all ranks hold, from batch to batch."""
     kept = next(in_place_writes.holders(target), None)
-    return kept is not None and _outlives_batch(run, kept) and _is_replicated(run, run.eval(kept))
+    return kept is not None and _outlives_batch(run, kept) and _is_whole(run, kept, target)
+
+
+def _is_whole(
+    run: RunState, kept: cst.Name | cst.Attribute | None, target: cst.BaseExpression
+) -> bool:
+    """Whether all ranks hold what is written, which may be an item of a collection."""
+    held = [run.eval(kept)] if kept is not None else []
+    return any(_is_replicated(run, one) for one in (*held, run.seen(target)))
 
 
 def _demand(run: RunState, shown: cst.BaseExpression, data: Data, *, by_index: bool) -> None:

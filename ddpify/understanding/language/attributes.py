@@ -116,8 +116,10 @@ def attribute_of(run: RunState, node: cst.BaseExpression, atom: Atom, name: str)
         run.facts.gradients.stepped.add(atom.owner)
         run.facts.event(atom.owner, "optimize", run.site(node))
         return REPLICATED
-    if isinstance(atom, (Params, Number)) and name == "data":
+    if isinstance(atom, (Params, Number)) and name in ("data", "real"):
         return value(atom)
+    if isinstance(atom, Number) and name in (*transpositions.ATTRIBUTES, "flat", "imag"):
+        return value(Number(ndim=_VIEWED.get(name, atom.ndim)))
     if isinstance(atom, Params) and name in transpositions.ATTRIBUTES:
         return value(replace(atom, ndim=2 if name in ("T", "H") else atom.ndim))
     if isinstance(atom, (Number, Tup, Const, Params, Device)):
@@ -233,6 +235,7 @@ def _decides(setting: Atom) -> bool:
     return isinstance(setting.value, int) or setting.value in _REDUCTIONS
 
 
+_VIEWED = {"T": 2, "H": 2, "flat": 1}  # the dimensions that a view of a replicated tensor has
 _REDUCTIONS = ("mean", "sum", "none", "batchmean")
 
 

@@ -9,7 +9,7 @@ import libcst as cst
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import patterns, picked_views, row_writes, sequences
 from ddpify.understanding.arithmetic.denominators import LossCall
-from ddpify.understanding.batching import per_sample_lists, sample_totals
+from ddpify.understanding.batching import per_sample_lists, persistent_state, sample_totals
 from ddpify.understanding.libraries import (
     distributions,
     functions,
@@ -110,6 +110,7 @@ def _change(
     if in_place and given:
         picked_views.change(run, given[0][1], [shown for shown, _ in given[1:]])
         _change_all(run, short, *given[0])
+        persistent_state.changed(run, given[0][1], given[1:])
     if "out" in kwargs:
         picked_views.change(run, kwargs["out"], [shown for shown, _ in given])
 

@@ -9,7 +9,12 @@ import libcst as cst
 from ddpify.understanding import mapping_classes, uses
 from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.arithmetic import picked_views
-from ddpify.understanding.batching import row_numbers, samples_by_place
+from ddpify.understanding.batching import (
+    in_place_writes,
+    persistent_state,
+    row_numbers,
+    samples_by_place,
+)
 from ddpify.understanding.libraries import (
     autograd_functions,
     command_line_options,
@@ -81,9 +86,10 @@ def call_method(
         results.append(_of_atom(run, node, atom, called, args, kwargs))
     shown = _receiver(node)
     if changes_values(method.name):
-        picked_views.change(
-            run, method.receiver, [n for n, _ in argument_pairs(node, args, kwargs)]
-        )
+        given = argument_pairs(node, args, kwargs)
+        picked_views.change(run, method.receiver, [shown for shown, _ in given])
+        if not in_place_writes.is_in_place(node):
+            persistent_state.changed(run, method.receiver, given)
     made = picked_views.of_call(run, node, name, shown, join(*results))
     if name != method.name and isinstance(node, cst.Call):
         _laid_out(run, node, made)

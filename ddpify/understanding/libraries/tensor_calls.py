@@ -186,7 +186,8 @@ def _written_into_replicated(call: _Call) -> Value | None:
     if call.name == "numpy.append" and len(call.operands) > 1:
         call.run.demand(*call.operands[1], uses.APPEND)
         return REPLICATED
-    if call.short != "at":  # np.add.at(table, (labels, guesses), 1)
+    at_indices = call.short == "at"  # np.add.at(table, (labels, guesses), 1)
+    if not at_indices and call.name not in NUMPYS_CHANGES:
         return None
     for shown, one in call.operands[1:]:
         call.run.demand_held(shown, one, uses.A_TABLE)
