@@ -62,3 +62,47 @@ BESIDE_ALL = [
 def test_a_distribution_meets_rows_of_all_ranks(trial: Trial, rows: str) -> None:
     verdict = trial.verdict(script("loop", f"loss = loss - 0.1 * {rows}.mean()"))
     assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+OF_UNKNOWN_DIMENSIONS = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+class Judge(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1))
+
+    def forward(self, inputs):
+        return self.layers(inputs)
+
+
+torch.manual_seed(0)
+loader = DataLoader(torch.randn(22, 2), batch_size=8, shuffle=True)
+model = Judge()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for inputs in loader:
+    moved = inputs * 2
+    loss = LOSS
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(f"{loss.item():.6f}")
+"""
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "torch.exp(model(inputs) - torch.sum((moved - inputs) ** 2, dim=1)).mean()",
+        "(model(moved) - (moved * inputs).mean(1)).abs().mean()",
+        "(model(moved) * (moved + model(inputs)).norm(dim=1)).mean()",
+    ],
+)
+def test_a_column_of_a_model_meets_all_of_what_a_dimension_less_has(
+    trial: Trial, loss: str
+) -> None:
+    verdict = trial.verdict(OF_UNKNOWN_DIMENSIONS.replace("LOSS", loss))
+    assert verdict.outcome is Outcome.SAME, verdict.detail

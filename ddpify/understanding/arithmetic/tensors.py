@@ -318,7 +318,8 @@ def _of_one(call: _Call, operand: cst.BaseExpression, one: Data) -> Value:
         width = widths.of_product(call.node, call.run.module)
         made = columns.marked(made, columns.of_product(one, None, width))
     made = dimensions_left.after(made, name, one.ndim, rest, kwargs)
-    return relative_ranks.moved(made, one, dimensions_left.added(name, one, rest, kwargs))
+    counted = relative_ranks.counted_from(one, call.node)
+    return relative_ranks.moved(made, counted, dimensions_left.added(name, counted, rest, kwargs))
 
 
 def _beside_picked(operands: list[Operand]) -> tuple[Operand, Operand] | None:

@@ -25,6 +25,11 @@ def rooted(held: Value, source: cst.CSTNode) -> Value:
 
 
 def _rooted(one: Atom, source: cst.CSTNode) -> Atom:
+    return counted_from(one, source) if isinstance(one, Data) else one
+
+
+def counted_from(one: Data, source: cst.CSTNode) -> Data:
+    """Rows whose dimensions, where nothing is known of them, are counted from here."""
     return replace(one, relative=(source, 0)) if _is_unknown(one) else one
 
 
