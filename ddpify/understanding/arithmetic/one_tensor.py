@@ -13,7 +13,7 @@ from ddpify.understanding.arithmetic import across_samples, indexed_rows, views
 from ddpify.understanding.arithmetic.along_dimension import along_dimension, normalised
 from ddpify.understanding.arithmetic.operation import Operation
 from ddpify.understanding.arithmetic.tensor_dimensions import kept_form
-from ddpify.understanding.batching import collating
+from ddpify.understanding.batching import collating, per_sample_lists
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions, transpositions
@@ -69,6 +69,8 @@ def _know_better(one: Operation) -> None:
 def _of_rows_by_position(one: Operation) -> Value | None:
     if one.data.placement is not Placement.ROWS:
         return None
+    if per_sample_lists.is_item_of_list(one.data):
+        return value(replace(one.data, form=Layout.TENSOR))
     scalar = one.name in _DOTS or (one.name in _TO_ONE and one.of_all_elements)
     mixed = one.data.placed(Placement.COUPLED)
     return value(replace(mixed, definition_sites=one.data.definition_sites) if scalar else one.data)

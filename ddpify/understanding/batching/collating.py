@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
-from ddpify.records import replace
+from ddpify.records import record, replace
 from ddpify.understanding.batching import batch_parts, item_dimensions
 from ddpify.understanding.facts import OWN, BatchDimensions, Dimensions
 from ddpify.understanding.forms import Form, Layout, NumberKind
@@ -85,9 +85,11 @@ def yielded(run: RunState, node: cst.BaseExpression, loader: Instance) -> Value 
     if layout is not None:
         run.facts.loading.layouts[loader] = layout
     usual = Data(Placement.SHARD, frozenset({loader}), form=Layout.YIELDED)
+    lists = not any(is_rows(one) and one.ragged for one in _leaves(made))
     if layout is not None and _is_put_together_whole(run, loader, layout):
-        return _batch(run, made, usual, whole=True)
-    return _batch(run, made, usual) if behind or layout is not None else None
+        return _batch(made, _Yielded(run, usual, whole=True, lists=lists))
+    usually = _Yielded(run, usual, whole=False, lists=lists)
+    return _batch(made, usually) if behind or layout is not None else None
 
 
 def _is_put_together_whole(run: RunState, loader: Instance, layout: BatchDimensions) -> bool:
@@ -418,23 +420,38 @@ def _may_have_rows_of_all(atom: Atom) -> TypeGuard[Data]:
     return atom.form is Layout.GATHERED or atom.flat
 
 
-def _batch(run: RunState, made: Value, usual: Data, *, whole: bool = False) -> Value:
-    """A batch with its rows, and what is not understood in it taken for rows that come first.
+@record
+class _Yielded:
+    """What the parts of a batch are that a loader yields.
 
-    ``whole`` marks one that every rank collates in full, before it keeps its own rows.
+    Attributes:
+        usual: Its rows.
+        whole: Whether every rank collates it in full, before it keeps its own rows.
+        lists: Whether lists with an item for each sample are told apart. Those beside samples that
+            lie one behind the other, each with rows of its own, may say which rows are whose.
     """
+
+    run: RunState
+    usual: Data
+    whole: bool
+    lists: bool
+
+
+def _batch(made: Value, batch: _Yielded) -> Value:
+    """A batch with its rows, and what is not understood in it taken for rows that come first."""
     if not made:
-        return value(replace(usual, form=Layout.BATCH))
-    return join(*(_batch_atom(run, atom, usual, whole=whole) for atom in made.atoms))
+        return value(replace(batch.usual, form=Layout.BATCH))
+    return join(*(_batch_atom(atom, batch) for atom in made.atoms))
 
 
 # What rows are in a batch, by what the collate function has made them.
 _FORMS: dict[Form, Form] = {Layout.SAMPLES: Layout.LISTED, Layout.TENSOR: Layout.TENSOR}
 
 
-def _batch_atom(run: RunState, atom: Atom, usual: Data, *, whole: bool) -> Value:
+def _batch_atom(atom: Atom, batch: _Yielded) -> Value:
+    usual, whole = batch.usual, batch.whole
     if isinstance(atom, Tup):
-        return value(Tup(tuple(_batch(run, item, usual, whole=whole) for item in atom.items)))
+        return value(Tup(tuple(_batch(item, batch) for item in atom.items)))
     if isinstance(atom, Data) and is_rows(atom):
         one_each = not atom.ndim and atom.dim == 0
         form = Layout.RAGGED if atom.ragged else _FORMS.get(atom.form, usual.form)
@@ -445,12 +462,12 @@ def _batch_atom(run: RunState, atom: Atom, usual: Data, *, whole: bool) -> Value
         return value(replace(atom, form=Layout.GATHERED, loaders=usual.loaders))
     if whole and _is_replicated(atom):
         return REPLICATED if isinstance(atom, Data) else value(atom)
-    if isinstance(atom, Instance) and _has_item_each(run, atom):
+    if isinstance(atom, Instance) and batch.lists and _has_item_each(batch.run, atom):
         return value(replace(usual, form=Layout.LISTED))
     if isinstance(atom, Instance) and _parts(atom) and (not atom.kind or atom.kind == "dict"):
         if whole or atom.kind:
             for key, item in list(atom.attributes.items()):
-                atom.hold(key, _batch(run, item, usual, whole=whole))
+                atom.hold(key, _batch(item, batch))
         return value(atom)
     return value(replace(usual, form=Layout.BATCH))
 

@@ -154,11 +154,19 @@ def _sum(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         summed = atom.elements if isinstance(atom, Instance) else value(atom)
         inside = list(deep_atoms(summed))
         held = [a for a in inside if isinstance(a, Data)]
+        if isinstance(atom, Instance) and atom.each and _are_items_of_lists(held):
+            results += [value(replace(a.placed(Placement.SUM), dim=0, one_each=True)) for a in held]
+            continue
         if any(map(_is_of_all, held)) and len({a.placement for a in held}) > 1:
             _sum_whole(run, argument_at(node, 0), held)
         per_sample_lists.count_beside_whole(run, argument_at(node, 0), value(*inside))
         results += [value(_as_sum(a)) for a in held]
     return join(*results) if results else REPLICATED
+
+
+def _are_items_of_lists(held: list[Data]) -> bool:
+    """Whether these are of lists with an item for each row, such as the lengths of its texts."""
+    return bool(held) and all(map(per_sample_lists.is_item_of_list, held))
 
 
 def _sum_whole(run: RunState, shown: cst.BaseExpression, held: list[Data]) -> None:
