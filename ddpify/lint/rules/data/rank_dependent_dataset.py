@@ -234,10 +234,14 @@ def _shuffles(script: Script, made: cst.Call) -> Iterator[cst.Call]:
     module = script.owners[made]
     sources = [one for given in made.args for one in script.flow.ancestry(given.value, module)]
     locations = {one.location for one in sources if one.location is not None}
+    function = module.structure.function(made)
     yield from (
         call
-        for call in script.calls(*SHUFFLES, everywhere=True)
-        if call.args and script.flow.locations(call.args[0].value, script.owners[call]) & locations
+        for call in script.calls(*SHUFFLES)
+        if call.args
+        and call in module.structure.order
+        and module.structure.function(call) is function  # what another shuffles may be of another
+        and script.flow.locations(call.args[0].value, module) & locations
     )
     yield from (
         one for one in _calls(x.node for x in sources) if script.names(one.func) & _PERMUTATIONS
