@@ -13,6 +13,7 @@ from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import family
 from ddpify.records import record
 from ddpify.understanding.syntax import argument, spreads
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import ANY_RANK, CLOCK
 
 _SPLITS = {
@@ -23,8 +24,8 @@ _SPLITS = {
 _SUBSETS = ("torch.utils.data.Subset", "torch.utils.data.dataset.Subset",
             "torch.utils.data.SubsetRandomSampler",
             "torch.utils.data.sampler.SubsetRandomSampler")  # fmt: skip
-_PERMUTATIONS = ("torch.randperm", "numpy.random.permutation", "random.sample",
-                 "numpy.random.choice")  # fmt: skip
+PERMUTATIONS = ("torch.randperm", "numpy.random.permutation", "random.sample")
+_DRAWN = (*PERMUTATIONS, "numpy.random.choice")
 _CHANCES = ("random.random", "random.uniform", "numpy.random.rand", "numpy.random.random",
             "numpy.random.uniform", "torch.rand")  # fmt: skip
 _OWN = ANY_RANK | {CLOCK}
@@ -88,16 +89,19 @@ def _permutations(script: Script) -> Iterator[Split]:
         locations = {one.location for one in sources if one.location is not None}
         for one in sources:
             if isinstance(one.node, cst.Call) and script.owners.get(one.node) is script.module:
-                _add(script, one.node, _PERMUTATIONS, found)
-        for shuffle in script.calls(*SHUFFLES):
-            if (
-                shuffle.args
-                and script.flow.locations(shuffle.args[0].value, script.module) & locations
-            ):
-                _add(script, shuffle, SHUFFLES, found)
+                _add(script, one.node, _DRAWN, found)
+        for shuffle in shuffles(script, locations):
+            _add(script, shuffle, SHUFFLES, found)
     for call in _deciding(script):
-        _add(script, call, (*_PERMUTATIONS, *_CHANCES), found)
+        _add(script, call, (*_DRAWN, *_CHANCES), found)
     yield from found.values()
+
+
+def shuffles(script: Script, locations: set[Location]) -> Iterator[cst.Call]:
+    """What shuffles in place, in this file, what is kept in any of these."""
+    for call in script.calls(*SHUFFLES):
+        if call.args and script.flow.locations(call.args[0].value, script.module) & locations:
+            yield call
 
 
 def _deciding(script: Script) -> Iterator[cst.Call]:

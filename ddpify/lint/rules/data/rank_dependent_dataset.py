@@ -120,7 +120,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.datasets import datasets
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import agreed, family
-from ddpify.lint.scripts.splits import SHUFFLES
+from ddpify.lint.scripts.splits import PERMUTATIONS, SHUFFLES, shuffles
 from ddpify.understanding.libraries.entropy import starts_anew
 from ddpify.understanding.libraries.runtime_names import SHARD_BATCH, SPLIT
 from ddpify.understanding.placement import Placement
@@ -128,7 +128,6 @@ from ddpify.understanding.syntax import argument
 from ddpify.understanding.taint.sources import draws
 from ddpify.understanding.values import Class, Data, Function, Instance
 
-_PERMUTATIONS = {"numpy.random.permutation", "torch.randperm", "random.sample"}
 _GENERATORS = ("random.Random", "numpy.random.default_rng", "numpy.random.RandomState")
 
 
@@ -235,17 +234,12 @@ def _shuffles(script: Script, made: cst.Call) -> Iterator[cst.Call]:
     sources = [one for given in made.args for one in script.flow.ancestry(given.value, module)]
     locations = {one.location for one in sources if one.location is not None}
     function = module.structure.function(made)
-    yield from (
-        call
-        for call in script.calls(*SHUFFLES)
-        if call.args
-        and call in module.structure.order
-        and module.structure.function(call) is function  # what another shuffles may be of another
-        and script.flow.locations(call.args[0].value, module) & locations
-    )
-    yield from (
-        one for one in _calls(x.node for x in sources) if script.names(one.func) & _PERMUTATIONS
-    )
+    for call in shuffles(script, locations):
+        if module.structure.function(call) is function:  # another's may be of another data set
+            yield call
+    for call in _calls(one.node for one in sources):
+        if not script.names(call.func).isdisjoint(PERMUTATIONS):
+            yield call
 
 
 def _calls(nodes: Iterable[cst.CSTNode | None]) -> Iterator[cst.Call]:
