@@ -17,19 +17,17 @@ from ddpify.understanding.searching import LARGEST_MODULE, roots_of
 from ddpify.understanding.text_imports import Imports, imported, imports_in
 
 # What makes a file a distributed one: see ``Script.kind``.
-_STARTS = re.compile(
-    r"init_process_group|DistributedDataParallel|FullyShardedDataParallel|fully_shard"
-    r"|DistributedSampler|ddpify(?:[._]runtime| import)"
+_DISTRIBUTED = (
+    "init_process_group DistributedDataParallel FullyShardedDataParallel fully_shard"
+    " DistributedSampler".split()
 )
+_STARTS = re.compile("|".join(_DISTRIBUTED) + r"|ddpify(?:[._]runtime| import)")
 # What a training calls, and a function with a gradient of its own defines: no word on old versions.
 _BACKWARD = re.compile(r"backward(?!s\b|[- ]compat)")
 # What makes a file one that runs by itself: it may start a training that other files hold.
 _PROGRAM = re.compile(r"__main__|^[A-Za-z_][\w.]*\(", re.MULTILINE)
-# The same, as names in a tree.
-_TRAINING = frozenset(
-    "init_process_group DistributedDataParallel FullyShardedDataParallel fully_shard"
-    " DistributedSampler ddpify backward".split()
-)
+# What names such a file, or a training, in a tree.
+_TRAINING = frozenset({*_DISTRIBUTED, "ddpify", "backward"})
 MOST_FILES = 60  # of a project, beside which the rest is as a library
 _MOST_TREES = 250  # that are looked at for one script
 _Stamp = tuple[int, int]
