@@ -42,7 +42,7 @@ from ddpify.understanding.libraries import (
     sample_hooks,
     vectorised,
 )
-from ddpify.understanding.libraries.distributed import forwards, held_model
+from ddpify.understanding.libraries.distributed import held_forwards
 from ddpify.understanding.model_structure import is_batchnorm
 from ddpify.understanding.shapes import relative_ranks
 from ddpify.understanding.syntax import dotted
@@ -272,9 +272,8 @@ def _run_wrapped(
     run: RunState, node: cst.BaseExpression, target: Instance, args: list[Value], kwargs: Keywords
 ) -> None:
     """Learn what the forward of a model in a DDP or FSDP object does with what that is given."""
-    for model in (held_model(target) or UNKNOWN).of(Instance):
-        for function in forwards(model):
-            call_function(run, function, args, kwargs, model, run.site(node), forward=True)
+    for model, function in held_forwards(target):
+        call_function(run, function, args, kwargs, model, run.site(node), forward=True)
 
 
 def call_layer(

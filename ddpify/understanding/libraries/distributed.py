@@ -107,10 +107,12 @@ def held_model(wrapper: Instance) -> Value | None:
     return wrapper.arguments.get("module", UNKNOWN)
 
 
-def forwards(model: Instance) -> Iterator[Function]:
-    """The forward of a model whose class is the project's."""
-    found = model.type.find("forward") if isinstance(model.type, Class) else None
-    yield from found.of(Function) if found is not None else ()
+def held_forwards(wrapper: Instance) -> Iterator[tuple[Instance, Function]]:
+    """The models of the project's classes in a DDP or FSDP object, each with its forward."""
+    for model in (held_model(wrapper) or UNKNOWN).of(Instance):
+        found = model.type.find("forward") if isinstance(model.type, Class) else None
+        for function in (found or UNKNOWN).of(Function):
+            yield model, function
 
 
 def is_wrapper(atom: object) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.libraries.distributed import forwards, held_model
+from ddpify.understanding.libraries.distributed import held_forwards
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.taint.scopes import collecting, parameters
 from ddpify.understanding.values import UNKNOWN, Bound, Class, Function, Instance, Value
@@ -32,8 +32,7 @@ def called(facts: Facts, node: cst.Call) -> Iterator[Function]:
 def wrapped_forwards(facts: Facts, node: cst.Call) -> Iterator[Function]:
     """The forwards that a call of a DDP or FSDP object runs, which are given what it is given."""
     for wrapper in facts.values.get(node.func, UNKNOWN).of(Instance):
-        for model in (held_model(wrapper) or UNKNOWN).of(Instance):
-            yield from forwards(model)
+        yield from (function for _, function in held_forwards(wrapper))
 
 
 def read_as(facts: Facts, node: cst.Attribute) -> Iterator[Function]:
