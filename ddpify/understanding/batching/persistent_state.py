@@ -46,9 +46,7 @@ _NUMBERS = (NumberKind.NUMBER, NumberKind.MULTIPLE)
 _OF_PARAMETERS = ("data", "grad")
 _SCALARS = (Placement.MEAN, Placement.SUM)
 _BY_INDEX = frozenset("index_copy_ index_add_ index_put_ put_ masked_scatter_".split())
-_ADDING = frozenset(
-    "index_add_ index_put_ index_reduce_ scatter_add_ scatter_reduce_ put_ masked_scatter_".split()
-)
+_ADDING = (_BY_INDEX - {"index_copy_"}) | {"index_reduce_", "scatter_add_", "scatter_reduce_"}
 
 Operand = tuple[cst.BaseExpression, Value]
 
