@@ -235,7 +235,7 @@ class Interpreter(RunState):
 
         What a model makes is no longer told apart where it is called.
         """
-        bounds.counts_or_not(self, result)
+        bounds.count_unsure(self, result)
         rows = definition_sites.half_gathered(result)
         if rows and node in self.facts.forwards.sharded_calls:
             result = definition_sites.rows_named(result, node)

@@ -48,7 +48,7 @@ def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Val
         return REPLICATED  # whether shapes are equal does not depend on the number of rows
     operands = list(zip(nodes, values, strict=True))
     shards = _rows(run, operands)
-    run.lengthen(value(*(atom for one in values for atom in one.atoms)))
+    run.lengthen(atom for one in values for atom in one.atoms)
     handmade_batches.meet(run, operands)
     if not shards:
         return _of_replicated(operands)

@@ -70,7 +70,7 @@ def _reshaped(
     if data.form is Layout.STACKED and _joins_rows(data, rest, sizes):
         told = len(sizes) > 1 and not run.frames_forward()
         return _cut(run, data, operand) if told else value(_mixed_up(data))
-    if [one for one in sizes if bounds.counts_or_not(run, one)]:
+    if [one for one in sizes if bounds.count_unsure(run, one)]:
         return _cut(run, data, operand)
     if _counted(sizes) is None and any(map(_may_be_of_rows, sizes)):
         return _cut(run, data, operand)

@@ -53,8 +53,8 @@ def check(run: RunState, loop: Loop) -> None:
     for data in rows:
         run.demand(node.iter, value(data), uses.A_TABLE)
     for atom in deep_atoms(loop.element) if samples else ():
-        for loader in atom.loaders if isinstance(atom, Data) else ():
-            run.facts.loading.mixed.setdefault(loader, run.site(node))
+        if isinstance(atom, Data):
+            run.mixes_batches(node, atom.loaders)
 
 
 def _repeats(run: RunState, loop: cst.For) -> bool:

@@ -323,7 +323,7 @@ def _one_by_one(
 ) -> Value:
     """A batch of which ``first, *others = rows`` takes the samples apart is that of all ranks."""
     starred = any(isinstance(one, cst.StarredElement) for one in target.elements)
-    run.lengthen(new if starred else UNKNOWN)
+    run.lengthen(new.atoms if starred else ())
     rows = [d for d in new.data if indexed_rows.is_plain_batch(d)]
     if not starred or not rows or shown is None:
         return new

@@ -158,7 +158,7 @@ def subscript_key(run: RunState, node: cst.Subscript) -> str:
 
 def _note_bound(run: RunState, bound: Value) -> None:
     """A slice by the number of a rank's rows shapes its own tensors."""
-    if bounds.counts_or_not(run, bound):
+    if bounds.count_unsure(run, bound):
         return
     for data in bound.data:
         if data.placement is Placement.COUNT and data.form is not NumberKind.ROUNDED:
@@ -247,7 +247,7 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
         bounds.count_all_rows(run, indices_of(node))
     several = atom.type in _SLICED and isinstance(node.slice[0].slice, cst.Slice)
     if several:
-        run.lengthen(value(atom))
+        run.lengthen((atom,))
     if several and (atom.each or run.frames_forward()):
         return _list_slice(run, node, atom)
     exact = mapping_classes.item(atom, key) if key != "*" else None

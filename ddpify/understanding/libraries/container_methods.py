@@ -200,7 +200,7 @@ def _sent(call: _Call) -> None:
 
 def _read(call: _Call) -> None:
     """What is given to any other method may be compared with what is held."""
-    call.run.lengthen(value(call.held))
+    call.run.lengthen((call.held,))
     for expression, one in argument_pairs(call.node, call.args, call.kwargs):
         call.run.demand_held(expression, one, f"{call.name}()")
 
@@ -248,7 +248,7 @@ def _take(  # type: ignore[no-untyped-def]
     for expression, one in argument_pairs(node, args, kwargs):
         one = run.keeps_from_batch(atom, expression, one)
         if name == "extend":
-            run.lengthen(one if run.is_older(atom) else Value())
+            run.lengthen(one.atoms if run.is_older(atom) else ())
             one = per_sample_lists.taken_from(run, atom, expression, one)
             one = ragged_samples.extended(run, node, atom, one)
         if one.data or any(isinstance(a, Data) for a in one.atoms):

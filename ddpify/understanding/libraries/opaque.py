@@ -76,7 +76,7 @@ def foreign(
     operands = argument_pairs(node, args, kwargs)
     tensor_pairs.note_used_unseen(run, node, [v for _, v in operands])
     collating.read_together(run, node, [one for _, one in operands])
-    run.lengthen(join(*(one for _, one in operands)))
+    run.lengthen(atom for _, one in operands for atom in one.atoms)
     local = [(n, v) for n, v in operands if any(True for _ in local_data(v))]
     for expression, one in local:
         run.demand_held(expression, one, f"{name}()")

@@ -117,12 +117,11 @@ def _number_rows(
         return
     for at, held, one in zip(shown, args, each, strict=True):
         if run.collating and collating_order.are_samples(run, one):
-            for loader in (x for a in one.of(Data) for x in a.loaders):
-                run.facts.loading.mixed.setdefault(loader, run.site(at))
+            run.mixes_batches(at, (loader for data in one.of(Data) for loader in data.loaders))
         elif per_sample_lists.are_rows(one) and not one.positions:
             run.demand_held(at, value(*held.data) or held, uses.A_STATISTIC)
         else:
-            run.lengthen(held)
+            run.lengthen(held.atoms)
 
 
 def _are_of_all(held: Value, element: Value) -> bool:

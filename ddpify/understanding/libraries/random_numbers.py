@@ -375,7 +375,7 @@ def _for_the_batch(run: RunState, node: cst.BaseExpression) -> None:
     A rank that puts its own samples together would draw, in a stream of its own, something else.
     """
     if run.collated is not None and not run.rounds:
-        run.facts.loading.mixed.setdefault(run.collated, run.site(node))
+        run.mixes_batches(node, (run.collated,))
 
 
 def _draws_in_a_round(run: RunState, node: cst.BaseExpression, *, shared: bool) -> None:

@@ -79,9 +79,8 @@ class _Making:
     def of_a_list(self) -> bool:
         """Whether the numbers stand in a list, and are what the tensor holds."""
         single = self.short in _TYPED and len(self.operands) == 1
-        return (self.short in made_dimensions.FROM_VALUES or single) and not self.operands[0][
-            1
-        ].data
+        holds = single or self.short in made_dimensions.FROM_VALUES
+        return holds and not self.operands[0][1].data
 
 
 def made(
@@ -207,9 +206,8 @@ def _sizes(short: str, operands: Operands) -> list[Data]:
     if short in _TYPED:  # LongTensor(n, 3), but not LongTensor([n, 3]) nor LongTensor(x.size())
         alone = given if len(given) > 1 else []
         return [a for held in alone for a in held.atoms if isinstance(a, Data)]
-    in_a_line = (
-        short in made_dimensions.DRAWN and len(given) == 1
-    )  # perhaps the elements of all rows
+    # Perhaps the elements of all rows.
+    in_a_line = short in made_dimensions.DRAWN and len(given) == 1
     made = given if short in _OF_A_SIZE or in_a_line else []
     if short == "randint":  # whose bounds are no sizes
         made = [held for held in given if any(True for _ in held.of(Tup, Instance))]
@@ -232,7 +230,7 @@ def _sized(making: _Making, counts: list[Data]) -> Value:
         given = [one.value for one in node.args] if isinstance(node, cst.Call) else []
         bounds.count_sizes(run, given)
         return value(Data(Placement.REPLICATE, form=Layout.GATHERED))
-    if [one for _, one in making.operands if bounds.counts_or_not(run, one)]:
+    if [one for _, one in making.operands if bounds.count_unsure(run, one)]:
         return value(_GATHERED)
     for data in counts:
         run.facts.sizes.shape_uses.update(data.definition_sites)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
@@ -43,8 +43,12 @@ class Demands(State):
         """Note that samples of a batch depend on each other in a collate function, from here on."""
         for data in mixed:
             if data.dim != NO_ROWS and data.form is not Layout.SAMPLES:
-                for loader in data.loaders:
-                    self.facts.loading.mixed.setdefault(loader, self.site(node))
+                self.mixes_batches(node, data.loaders)
+
+    def mixes_batches(self, node: cst.CSTNode, loaders: Iterable[Instance]) -> None:
+        """Note that a collate function needs whole batches of these loaders, from here on."""
+        for loader in loaders:
+            self.facts.loading.mixed.setdefault(loader, self.site(node))
 
     def demand_all(self, node: cst.BaseExpression, what: Value, reader: str) -> None:
         """Note that something reads a value and, where it is a display, each of its parts."""
@@ -63,17 +67,17 @@ class Demands(State):
             if isinstance(atom, Data) and (atom.placement.local or atom.is_position):
                 self.demand(node, value(atom), reader)
         if parts is None:
-            self.lengthen(value(*deep_atoms(what)))
+            self.lengthen(deep_atoms(what))
 
-    def lengthen(self, what: Value) -> None:
+    def lengthen(self, held: Iterable[Atom]) -> None:
         """Let ``[len(row) for row in x]`` be as long as all rows are, where it is read as it is.
 
         A list with something of each row is told by that.
         """
-        for made in what.of(Instance):
+        for made in (one for one in held if isinstance(one, Instance)):
             through = _gone_through(made.site)
-            held = (one for one in deep_atoms(made.elements) if isinstance(one, Data))
-            if through is None or any(one.placement.local for one in held):
+            inside = (one for one in deep_atoms(made.elements) if isinstance(one, Data))
+            if through is None or any(one.placement.local for one in inside):
                 continue
             rows = deep_atoms(self.iterate(through, self.seen(through)))
             picked = (one for one in rows if isinstance(one, Data) and one.is_of_one_sample)

@@ -119,10 +119,10 @@ def count_sizes(run: RunState, sizes: Iterable[cst.BaseExpression]) -> None:
                 run.demand(size, value(data), uses.ROWS_OF_ALL)
 
 
-def counts_or_not(run: RunState, size: Value) -> bool:
-    """Whether a size is the number of rows on one way, and another number on another.
+def count_unsure(run: RunState, size: Value) -> bool:
+    """Let a size be that of all rows which is their number on one way, and another on another.
 
-    Then it is that of all rows, for nothing tells at run time which of the two it is.
+    Nothing tells at run time which of the two it is. Returns whether it is such a size.
     """
     others = [a.value for a in size.of(Const) if isinstance(a.value, int)]
     counted = [d for d in size.data if d.placement is Placement.COUNT]
