@@ -121,7 +121,7 @@ def attribute_of(run: RunState, node: cst.BaseExpression, atom: Atom, name: str)
     if isinstance(atom, Number) and name in (*transpositions.ATTRIBUTES, "flat", "imag"):
         return value(Number(ndim=_VIEWED.get(name, atom.ndim)))
     if isinstance(atom, Params) and name in transpositions.ATTRIBUTES:
-        return value(replace(atom, ndim=2 if name in ("T", "H") else atom.ndim))
+        return value(replace(atom, ndim=_VIEWED.get(name, atom.ndim)))
     if isinstance(atom, (Number, Tup, Const, Params, Device)):
         return value(Method(value(atom), name))
     return UNKNOWN
@@ -235,7 +235,7 @@ def _decides(setting: Atom) -> bool:
     return isinstance(setting.value, int) or setting.value in _REDUCTIONS
 
 
-_VIEWED = {"T": 2, "H": 2, "flat": 1}  # the dimensions that a view of a replicated tensor has
+_VIEWED = {"T": 2, "H": 2, "flat": 1}  # the dimensions of what all ranks hold, seen so
 _REDUCTIONS = ("mean", "sum", "none", "batchmean")
 
 
