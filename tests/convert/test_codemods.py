@@ -594,6 +594,32 @@ def test_a_download_happens_once_a_node(tmp_path: Path) -> None:
     assert lines[at + 1] == "features = MNIST('d', download=True)"
 
 
+DOWNLOADS = [
+    "vars(datasets)[name]('d', download=True)",
+    "datasets.__dict__[name]('d', download=True)",
+    "(datasets.MNIST if name == 'MNIST' else datasets.CIFAR10)('d', download=True)",
+    "{'a': datasets.MNIST, 'b': datasets.CIFAR10}[name]('d', download=True)",
+    "getattr(datasets, name)('d', download=True)",
+    "datasets.MNIST('d', download=options.download)",
+    "datasets.MNIST('d', download=not os.path.exists('d'))",
+    "datasets.MNIST('d', **{'download': True})",
+    "functools.partial(datasets.MNIST, 'd', download=True)()",
+    "unseen.Pictures('d', download=True)",
+]
+
+
+@pytest.mark.parametrize("made", DOWNLOADS)
+def test_a_data_set_that_may_download_is_made_once_a_node(tmp_path: Path, made: str) -> None:
+    text = (
+        "import argparse, functools, os, unseen\nfrom torchvision import datasets\n"
+        "parser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--download', action='store_true')\nparser.add_argument('--name')\n"
+        f"options = parser.parse_args()\nname = options.name\nheld = {made}\n"
+    )
+    lines = added(tmp_path, text + HEAD + STEP)
+    assert lines[lines.index("with dd.local_main_first():") + 1] == f"held = {made}"
+
+
 DEVICES = {
     "indexed": ("d = torch.device('cuda:0')", "d = dd.device()"),
     "certain": ("d = torch.device('cuda')", "d = dd.device()"),

@@ -133,7 +133,7 @@ def acts(
         run.effect("log", node, name)
     elif name in WRITERS:
         run.effect("writer", node, name)
-    elif name in DOWNLOADS or _true(kwargs.get("download", UNKNOWN)):
+    elif name in DOWNLOADS or _may_download(kwargs):
         run.effect("download", node, name)
     elif name in LOGFILES or _adds_logfile(name, args, kwargs):
         run.effect("logfile", node, name)
@@ -232,13 +232,20 @@ def acts_array(run: RunState, node: cst.BaseExpression, method: Method) -> None:
 
 
 def downloads(run: RunState, node: cst.BaseExpression, made: Instance, kwargs: Keywords) -> None:
-    """A project data set that is told to download."""
-    if _true(kwargs.get("download", UNKNOWN)) and isinstance(made.type, Class):
+    """A project data set that may be told to download."""
+    if _may_download(kwargs) and isinstance(made.type, Class):
         run.effect("download", node, made.type.node.name.value)
 
 
-def _true(given: Value) -> bool:
-    return given.constant() is True
+def downloads_unseen(run: RunState, node: cst.BaseExpression, kwargs: Keywords) -> None:
+    """A data set that may be told to download, of a class that the script chooses as it runs."""
+    if _may_download(kwargs):
+        run.effect("download", node, "download")
+
+
+def _may_download(kwargs: Keywords) -> bool:
+    """Whether a call is told to download, or may be: ``download=args.download``."""
+    return "download" in kwargs and kwargs["download"].constant() not in (False, None)
 
 
 def _for_writing(args: list[Value], kwargs: Keywords) -> bool:

@@ -176,3 +176,15 @@ def test_a_download_under_a_condition_brings_nothing_to_others(lint_text: Lint) 
     text += "if epochs > 3:\n    held = MNIST('data', download=True)\n"
     text += "more = MNIST('data', download=True)\n"
     assert len(lint_text(text, select=("DDP117",))) == 2
+
+
+@pytest.mark.parametrize(
+    ("download", "found"), [("True", 1), ("rank == 0", 0), ("False", 0), ("epochs > 3", 0)]
+)
+def test_a_download_is_found_where_it_is_certain(
+    download: str, found: int, lint_text: Lint
+) -> None:
+    text = "from torchvision import datasets\nrank = dist.get_rank()\n"
+    text = SETUPS["distributed"] + text
+    text += f"held = vars(datasets)[input()]('data', download={download})\n"
+    assert len(lint_text(text, select=("DDP117",))) == found

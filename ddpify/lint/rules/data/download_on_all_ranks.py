@@ -85,6 +85,12 @@ def check(script: Script) -> Iterator[Finding]:
         yield Finding(node, "all ranks download at once, into the same files")
 
 
+def _is_told(script: Script, node: cst.CSTNode) -> bool:
+    """Whether a call surely downloads: not by ``download=rank == 0``, nor by an option."""
+    given = argument(node, "download") if isinstance(node, cst.Call) else None
+    return given is None or script.value(given.value).constant() is True
+
+
 def _is_there(script: Script, first: cst.CSTNode, node: cst.CSTNode) -> bool:
     """Whether an earlier download has brought all files of a data set, both for training and for
     tests: ``MNIST(root, train=False, download=True)`` after ``MNIST(root, download=True)``.
@@ -108,7 +114,7 @@ def _folder(call: cst.Call) -> str:
 
 
 def _excused(script: Script, effect: Effect) -> bool:
-    if script.may_be_guarded(effect.site.node):
+    if script.may_be_guarded(effect.site.node) or not _is_told(script, effect.site.node):
         return True
     if any(script.control.takes_turns(one.node) for one in (effect.site, *effect.calls)):
         return True
