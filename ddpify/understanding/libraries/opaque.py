@@ -386,7 +386,7 @@ def _call_instance(
             return made
     if target.kind.startswith("torch.nn."):
         escaping_loaders.enter_a_model(run, args)
-    _run_layers(run, node, target, args, kwargs)
+    kept = _run_layers(run, node, target, args, kwargs)
     _note_all_rows(run, node, target, args)
     if target.kind.endswith(".ToPILImage"):
         return foreign(run, node, "torchvision.transforms.functional.to_pil_image", args, kwargs)
@@ -395,7 +395,7 @@ def _call_instance(
         result = without_views(result)
     if isinstance(target.type, str) and target.type.startswith("torch.nn."):
         dim = _batch_dimension(args)
-        ndim = dimensions.of_layer(target, args)
+        ndim = dimensions.of_layer(target, args) or kept
         made = join(value(*(_seen(a, dim, ndim) for a in result.atoms)))
         made = columns.marked(made, columns.of_layer(target, args))
         if target.kind == "torch.nn.MultiheadAttention":  # and its weights, with the batch first
@@ -439,18 +439,31 @@ def _run_layers(
     target: Instance,
     args: list[Value],
     kwargs: Keywords,
-) -> None:
+) -> int:
     """The project's layers in a container do what they do with rows.
 
     Those of a Sequential get what the one before gives; of others, any may be what is called.
+    Returns the number of dimensions that a Sequential keeps with each layer, 0 where that is not
+    known.
     """
     given = [_without_definition_sites(one) for one in args]
     chained = target.type == container_layers.SEQUENTIAL and len(args) == 1
+    results = given[:1]
     for layer in container_layers.taking(target, len(args) + len(kwargs)) if any(given) else ():
         made = run.call_layer(node, layer, given, kwargs)
+        results.append(made)
         escaping_loaders.enter_a_model(run, [made])
         if chained and made.data and all(d.placement is Placement.SHARD for d in made.data):
             given = [_without_definition_sites(made)]
+    return _kept_dimensions(target, results) if chained else 0
+
+
+def _kept_dimensions(sequential: Instance, results: list[Value]) -> int:
+    """The dimensions of what goes into each layer of a Sequential, if that is one number."""
+    found = {data.ndim for one in results for data in one.data}
+    library = (a for a in container_layers.in_any_order(sequential) if isinstance(a.type, str))
+    kept = all({dimensions.of_layer(one, results[:1])} == found for one in library)
+    return found.pop() if len(found) == 1 and kept else 0
 
 
 def _without_definition_sites(one: Value) -> Value:
