@@ -66,8 +66,67 @@ FROM_MEMORY = {
         "state = {name: one.cpu() for name, one in net.state_dict().items()}\n"
         "if rank == 0:\n    torch.save(state, path)\n"
     ),
+    "the model, before it is asked": (
+        "model.cpu()\nstate = model.module.state_dict() if hasattr(model, 'module') else net\n"
+        "if rank == 0:\n    torch.save(state, path)\n"
+    ),
+    "the model within its wrapper": (
+        "model.module.to('cpu')\nif rank == 0:\n    torch.save(model.state_dict(), path)\n"
+    ),
+    "the model, by a device": (
+        "if rank == 0:\n    net.to(torch.device('cpu'))\n"
+        "    torch.save({'model': net.state_dict()}, path)\n"
+    ),
+    "the model, for a while": (
+        "net.cpu()\nstate = net.state_dict()\nif rank == 0:\n    torch.save(state, path)\n"
+        "net.cuda()\n"
+    ),
+    "the model, by its name": (
+        "net = net.cpu()\nif rank == 0:\n    torch.save(net.state_dict(), path)\n"
+    ),
+    "a copy of the model": (
+        "import copy\n\nkept = copy.deepcopy(net).cpu()\n"
+        "if rank == 0:\n    torch.save(kept.state_dict(), path)\n"
+    ),
+    "a copy of the model in place": (
+        "import copy\n\n"
+        "if rank == 0:\n    torch.save(copy.deepcopy(net).cpu().state_dict(), path)\n"
+    ),
+    "the model, by who calls": (
+        "def save(kept, path):\n    if rank == 0:\n        torch.save(kept.state_dict(), path)\n\n"
+        "net.cpu()\nsave(net, path)\n"
+    ),
+    "the model of an object": (
+        "class Saver:\n    def __init__(self, model):\n        self.model = model\n"
+        "    def save(self, path):\n        self.model.cpu()\n"
+        "        if rank == 0:\n            torch.save(self.model.state_dict(), path)\n\n"
+        "Saver(net).save(path)\n"
+    ),
 }
 FROM_A_GPU = {
+    "the model, back on its GPU": (
+        "net.cpu()\nnet.cuda()\nstate = net.state_dict()\n"
+        "if rank == 0:\n    torch.save(state, path)\n"
+    ),
+    "the model, after it": (
+        "state = net.state_dict()\nif rank == 0:\n    torch.save(state, path)\nnet.cpu()\n"
+    ),
+    "another model": (
+        "other = nn.Linear(2, 2)\nother.cpu()\n"
+        "if rank == 0:\n    torch.save(net.state_dict(), path)\n"
+    ),
+    "the model, in a mode": (
+        "import sys\n\nif len(sys.argv) > 1:\n    net.cpu()\n"
+        "if rank == 0:\n    torch.save(net.state_dict(), path)\n"
+    ),
+    "a copy that stays": (
+        "import copy\n\nkept = copy.deepcopy(net)\n"
+        "if rank == 0:\n    torch.save(kept.state_dict(), path)\n"
+    ),
+    "the model, by one of those who call": (
+        "def save(kept, path):\n    if rank == 0:\n        torch.save(kept.state_dict(), path)\n\n"
+        "save(net, path)\nnet.cpu()\nsave(net, path)\n"
+    ),
     "a policy that leaves it there": (
         "with FSDP.state_dict_type(model, full, on_gpu):\n    state = model.state_dict()\n"
         "if rank == 0:\n    torch.save(state, path)\n"

@@ -57,6 +57,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.in_main_memory import is_made_in_memory, moves_to_memory
 from ddpify.lint.scripts.rendezvous import may_be_alone_on_its_node
 from ddpify.lint.scripts.repairs import add_argument
 from ddpify.lint.scripts.script import Script
@@ -158,20 +159,25 @@ def _is_in_memory(script: Script, call: cst.Call) -> bool:
 
 
 def _saves_from_memory(script: Script, call: cst.Call) -> bool:
-    """``torch.save({k: v.cpu() for ...}, f)``, also by a name; FSDP's state that is offloaded."""
+    """``torch.save({k: v.cpu() for ...}, f)``, also by a name; FSDP's state that is offloaded; the
+    state of a model that was put there before.
+    """
     if not call.args:
         return False
     saved = call.args[0].value
     parts = [saved, *(x for inner in walk(saved) for x in _made(script, inner))]
-    return any(
-        _moves_to_memory(inner) for one in (saved, *_made(script, saved)) for inner in walk(one)
-    ) or any(_is_offloaded(script, one) for one in parts)
+    inside = [inner for one in (saved, *_made(script, saved)) for inner in walk(one)]
+    return (
+        any(moves_to_memory(script, inner) for inner in inside)
+        or any(is_made_in_memory(script, inner) for one in parts for inner in walk(one))
+        or any(_is_offloaded(script, one) for one in parts)
+    )
 
 
 def _is_offloaded(script: Script, node: cst.BaseExpression) -> bool:
     """Whether a policy around the place that makes a state puts it into main memory."""
     return any(
-        _moves_to_memory(inner)
+        moves_to_memory(script, inner)
         for item in _settings_around(script, node)
         for part in (item, *(x for name in walk(item) for x in _made(script, name)))
         for inner in walk(part)
@@ -191,20 +197,6 @@ def _settings_around(script: Script, node: cst.CSTNode) -> list[cst.BaseExpressi
     above = script.structure_of(node).up(node)
     items = [item.item for one in above if isinstance(one, cst.With) for item in one.items]
     return [one for one in items if "state_dict_type" in code_of(one)]
-
-
-def _moves_to_memory(node: cst.CSTNode) -> bool:
-    """``v.cpu()``, ``v.to("cpu")``, ``FullStateDictConfig(offload_to_cpu=True)``."""
-    if not isinstance(node, cst.Call):
-        return False
-    by_name = isinstance(node.func, cst.Attribute) and node.func.attr.value == "cpu"
-    return by_name or any(map(_puts_in_memory, node.args))
-
-
-def _puts_in_memory(given: cst.Arg) -> bool:
-    text = code_of(given.value)
-    is_set = given.keyword is not None and given.keyword.value in ("cpu_offload", "offload_to_cpu")
-    return (is_set and text == "True") or text in ('"cpu"', "'cpu'")
 
 
 def _is_the_other_case(script: Script, call: cst.Call) -> bool:
