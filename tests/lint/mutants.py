@@ -304,7 +304,7 @@ MODEL = [
         ("import torch\n", "import torch\nimport torch.utils.checkpoint\n"),
         (
             "self.hidden(torch.relu(self.embed(x)))",
-            "torch.utils.checkpoint.checkpoint(self.hidden, torch.relu(self.embed(x)))",
+            "self.hidden(torch.utils.checkpoint.checkpoint(self.embed, x).relu())",
         ),
     ),
     _mutant("DDP321", F, ("device_ids=[local_rank])", "device_ids=[local_rank], timeout=60)")),
