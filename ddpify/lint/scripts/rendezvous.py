@@ -16,19 +16,19 @@ from ddpify.understanding.values import Const
 if TYPE_CHECKING:
     from ddpify.lint.scripts.script import Script
 
-_HERE = ("localhost", "127.0.0.1")
+HERE = ("localhost", "127.0.0.1")
 _PLACES = re.compile(r"tcp://([\w.$<{\[-]+)")
 
 
 def meets_on_one_node(script: Script) -> bool:
     """Whether the script itself, or what starts it, says that all ranks are on one machine."""
-    told = is_kept_to_one_node(script.paths, script.texts, program=_is_started(script))
+    told = is_kept_to_one_node(script.paths, script.texts, program=is_started(script))
     return (
         told or _meets_here(script) or _asserts_one_node(script) or _numbers_by_local_ranks(script)
     )
 
 
-def _is_started(script: Script) -> bool:
+def is_started(script: Script) -> bool:
     """Whether a file is run, and not imported by what is: it joins the group as it is read."""
     groups = script.calls(INIT_GROUP)
     return script.is_whole_program or any(script.structure.function(x) is None for x in groups)
@@ -89,7 +89,7 @@ def _is_here_by_option(script: Script, method: cst.BaseExpression) -> bool:
         (part,) = method.parts
         method = part.expression if isinstance(part, cst.FormattedStringExpression) else method
     said = {place for text in script.texts.values() for place in _PLACES.findall(text)}
-    if not script.control.spawned or not said or not said <= {*_HERE}:
+    if not script.control.spawned or not said or not said <= {*HERE}:
         return False
     held = [one.value for one in script.value(method).of(Const)]
     return len(held) == 1 and _is_on_this_machine(held[0])
@@ -148,4 +148,4 @@ def _is_here(script: Script, node: cst.BaseExpression) -> bool:
 
 
 def _is_on_this_machine(text: object) -> bool:
-    return isinstance(text, str) and text.removeprefix("tcp://").partition(":")[0] in _HERE
+    return isinstance(text, str) and text.removeprefix("tcp://").partition(":")[0] in HERE

@@ -280,6 +280,28 @@ def test_what_is_told_again_overrides_nothing(
     assert {one.code for one in findings(lint_text, text)} == codes
 
 
+@pytest.mark.parametrize(
+    ("line", "command", "found"),
+    [
+        ('os.environ["MASTER_ADDR"] = "localhost"', "torchrun --nproc_per_node=8 {}", False),
+        ('os.environ["MASTER_ADDR"] = "127.0.0.1"', "torchrun --standalone {}", False),
+        ('os.environ["MASTER_ADDR"] = "localhost"', "torchrun --nnodes=2 {}", True),
+        ('os.environ["MASTER_ADDR"] = "localhost"', "echo {}", True),
+        ('os.environ["MASTER_ADDR"] = "node-0"', "torchrun --nproc_per_node=8 {}", True),
+        ('os.environ["MASTER_PORT"] = "29500"', "torchrun --nproc_per_node=8 {}", True),
+        ('os.environ["RANK"] = "0"', "torchrun --nproc_per_node=8 {}", True),
+    ],
+)
+def test_one_machine_has_one_address(
+    line: str, command: str, found: bool, lint_text: Lint, tmp_path: Path
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "run.sh").write_text(command.format("train.py") + "\n")
+    text = SETUPS["distributed"] + line + "\n"
+    assert bool(lint_text(text, select=("DDP701",))) is found
+    assert lint_text(text, select=("DDP701",), strict=True)
+
+
 METHOD = """
 import argparse
 import torch

@@ -6,7 +6,8 @@ and starts no processes itself.
 
 ## Why is this bad
 The ranks of other nodes wait at an address that torchrun never meant, or two jobs of one node
-meet at one port.
+meet at one port. Where all commands start the ranks on one node, `localhost` is the same machine:
+that is reported with `--strict` alone.
 
 ## Example
 ```python
@@ -45,13 +46,15 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.rendezvous import HERE, is_started
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.side_effects import environment_key
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, dotted
 from ddpify.understanding.taint.sources import LOCAL_RANK, RANK, WORLD
+from ddpify.understanding.texts import is_kept_to_one_node
 
 _VARIABLES = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK")
 _LABELS = {"RANK": RANK, "LOCAL_RANK": LOCAL_RANK, "WORLD_SIZE": WORLD}
@@ -83,7 +86,17 @@ def check(script: Script) -> Iterator[Finding]:
             text = f'os.environ.setdefault("{name}", {code_of(assign.value)})'
             if code_of(assign.targets[0].target).startswith("os.environ["):
                 fix = script.replace(assign, text, "keep what the launcher says")
-        yield Finding(assign, f"this overwrites the {name} that torchrun sets", fix)
+        text = f"this overwrites the {name} that torchrun sets"
+        sure = (
+            Confidence.POSSIBLE if _is_the_same(script, name, assign.value) else Confidence.CERTAIN
+        )
+        yield Finding(assign, text, fix, confidence=sure)
+
+
+def _is_the_same(script: Script, name: str, value: cst.BaseExpression) -> bool:
+    """``MASTER_ADDR = "localhost"`` of a script that its commands start on one node."""
+    here = name == "MASTER_ADDR" and script.value(value).constant() in HERE
+    return here and is_kept_to_one_node(script.paths, script.texts, program=is_started(script))
 
 
 def _is_conditional(
