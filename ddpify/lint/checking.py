@@ -179,6 +179,6 @@ def _files_read(script: Script) -> Iterator[str]:
     read = script.__dict__  # what no rule has asked for was not read
     if read.get("requirements") is not None:
         yield str(read["requirements"])
-    for name in ("texts", "beside", "settings", "around"):
+    for name in ("texts", "beside", "settings", "around", "held"):
         yield from map(str, read.get(name) or ())
     yield from map(str, script.texts.launchers if "texts" in read else ())

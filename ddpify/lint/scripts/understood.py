@@ -16,6 +16,7 @@ from ddpify.records import record
 from ddpify.source import Source
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Event, Facts, Site
+from ddpify.understanding.git_index import folders_in, index_of
 from ddpify.understanding.interpreter import interpret
 from ddpify.understanding.libraries import runtime_names
 from ddpify.understanding.libraries.distributed import (
@@ -37,6 +38,7 @@ from ddpify.understanding.taint.call_graph import called, initialisers
 from ddpify.understanding.texts import (
     Texts,
     code_around,
+    folders_above,
     launchers_around,
     said_in,
     said_of,
@@ -136,6 +138,13 @@ class Understood:
     def around(self) -> dict[Path, str] | None:
         """All Python files of the repository, by their paths; None where there are too many."""
         return code_around(self.project.entry.path)
+
+    @cached_property
+    def held(self) -> dict[Path, frozenset[str]]:
+        """The folders that the repository holds, by the file that says so."""
+        *_, root = folders_above(self.project.entry.path)
+        index = index_of(root)
+        return {index: folders_in(index)} if index.is_file() else {}
 
     # ------------------------------------------------------------------ structure
     @cached_property

@@ -45,6 +45,7 @@ os.makedirs(out, exist_ok=True)
 if not os.path.exists(logs):
     os.makedirs(logs)
 ```
+A folder that is asked for before, and of which git knows a file: a checkout has it.
 
 ## Fix safety
 Safe: the folder is there afterwards in any case.
@@ -61,6 +62,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.held_folders import is_held
 from ddpify.lint.scripts.repairs import add_argument
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.path_objects import PATH
@@ -106,7 +108,20 @@ def _excused(script: Script, call: cst.Call) -> bool:
     if any(script.flow.sources(one, script.module) & ANY_RANK for one in named):
         return True
     inside_try = script.control.in_try(call)
-    return inside_try or _guarded(script, call) or _is_made_above(script, call)
+    excused = inside_try or _guarded(script, call) or _is_made_above(script, call)
+    return excused or (_asks_first(script, call) and any(is_held(script, one) for one in named))
+
+
+def _asks_first(script: Script, call: cst.Call) -> bool:
+    """Whether a folder that is there is left as it is: ``if not Path("out").exists()``."""
+    return any(
+        _asks_path(script, guard)
+        or any(
+            isinstance(one, cst.Attribute) and one.attr.value in ("exists", "is_dir")
+            for one in walk(guard.test)
+        )
+        for guard in script.control.guards(call)
+    )
 
 
 def _is_made_above(script: Script, call: cst.Call) -> bool:
