@@ -32,6 +32,12 @@ IN_A_ROW = [
     "h = h + nn.Sequential(layers)(h) + nn.Sequential(layers).forward(h)\n"
     "h = h + nn.Softmax(0).forward(h) + nn.Softmax(0).__call__(h)",
 ]
+OF_AS_MANY_DIMENSIONS = (
+    "class Block(nn.Module):\n    def forward(self, x):\n"
+    "        return x + F.pad(x, (1, -1, 0, 0))\n"
+    "blocks = []\nfor _ in range(3):\n    blocks.append(Block())\n"
+    "h = h + nn.Sequential(*blocks, nn.Tanh())(h[:, None])[:, 0]"
+)
 DERIVED = [
     "class Row(nn.Sequential):\n    pass\nclass Scale(nn.Softmax):\n    pass\n"
     "h = h + Row(nn.Tanh(), nn.Softmax(0))(h) + Scale(0)(h)",
@@ -77,3 +83,12 @@ def test_layers_that_treat_each_sample_alone_get_their_own(trial: Trial, tmp_pat
 def test_layers_that_the_loop_calls(trial: Trial, lines: str) -> None:
     verdict = trial.verdict(script("loop", lines))
     assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+def test_blocks_keep_the_number_of_dimensions(trial: Trial, tmp_path: Path) -> None:
+    text = script("forward", OF_AS_MANY_DIMENSIONS)
+    verdict = trial.verdict(text)
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+    path = tmp_path / "script.py"
+    path.write_text(text)
+    assert "dd.gather" not in convert_file(path).data.decode()

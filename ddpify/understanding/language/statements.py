@@ -11,6 +11,7 @@ from ddpify.understanding import definition_sites
 from ddpify.understanding.arithmetic import row_writes
 from ddpify.understanding.batching import current_batch
 from ddpify.understanding.language import (
+    assertions,
     assignments,
     branches,
     definitions,
@@ -88,7 +89,7 @@ def _leave(run: RunState, node: cst.Break | cst.Continue) -> bool:
 
 
 def _assert(run: RunState, node: cst.Assert) -> None:
-    branches.condition(run, node.test)
+    assertions.check(run, node.test)
 
 
 def _shared(run: RunState, node: cst.Global | cst.Nonlocal) -> None:
