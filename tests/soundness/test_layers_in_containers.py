@@ -92,3 +92,27 @@ def test_blocks_keep_the_number_of_dimensions(trial: Trial, tmp_path: Path) -> N
     path = tmp_path / "script.py"
     path.write_text(text)
     assert "dd.gather" not in convert_file(path).data.decode()
+
+
+BLOCKS = (
+    "class Block(nn.Module):\n    def forward(self, both):\n        a, b = both[0], both[1]\n"
+    "        out = [a + torch.tanh(b), b * 2]\n        return out\n"
+    "class Start(nn.Module):\n    def forward(self, x):\n        return [x, x - 1]\n"
+    "class End(nn.Module):\n    def forward(self, both):\n        return both[0] * both[1]\n"
+)
+OF_SEVERAL_TENSORS = [
+    "both = nn.Sequential(*[Block() for _ in range(2)])([h, h * 2])\nh = both[0]",
+    "both = nn.Sequential(Block(), nn.Sequential(Block(), Block()))([h, h * 2])\nh = both[-1]",
+    "layers = nn.Sequential(nn.Tanh())\nlayers.add_module('s', Start())\nh = layers(h)[0]",
+    "layers = collections.OrderedDict([('a', Start()), ('b', Block())])\n"
+    "h = nn.Sequential(layers)(h)[1]",
+    "layers = nn.ModuleDict({'a': Start(), 'b': Block()})\nh = layers['b'](layers['a'](h))[0]",
+    "h = nn.Sequential(Start(), Block(), End(), nn.Tanh())(h)",
+    "h = h - nn.Sequential(Start(), End())(h).mean(0)",
+]
+
+
+@pytest.mark.parametrize("lines", OF_SEVERAL_TENSORS)
+def test_an_item_of_several_tensors_of_a_container_is_no_sample(trial: Trial, lines: str) -> None:
+    verdict = trial.verdict(script("forward", BLOCKS + lines))
+    assert verdict.outcome is Outcome.SAME, verdict.detail

@@ -14,13 +14,13 @@ import libcst as cst
 from ddpify.understanding.batching import batch_layers
 from ddpify.understanding.frames import Frame
 from ddpify.understanding.libraries.object_kinds import is_loss, is_model
-from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (
     UNKNOWN,
     Class,
     Data,
     Function,
     Instance,
+    Tup,
     Value,
     deep_atoms,
     value,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 SEQUENTIAL = "torch.nn.Sequential"
 _LISTS = ("list", "dict")
+_ORDERED = "collections.OrderedDict"
 # Layers whose result is a new tensor, whatever they are made with.
 _COMPUTING = (
     "Conv Linear Bilinear BatchNorm LayerNorm GroupNorm InstanceNorm MaxPool AvgPool Adaptive"
@@ -57,9 +58,29 @@ def gives_new(layer: Instance, around: tuple[Instance, ...] = ()) -> bool:
     return name != layer.kind and any(map(name.startswith, _COMPUTING))
 
 
-def of_several_results(target: Instance) -> list[Instance]:
-    """The last layer of a Sequential, where it is a class of the project that returns a tuple."""
-    return [one for one in _last(target).of(Instance) if _returns_a_tuple(one)]
+def holds_several(made: Value) -> bool:
+    """Whether this is a tuple, a list or another object, of which an item is no sample."""
+    return any(isinstance(atom, (Tup, Instance)) for atom in made.atoms)
+
+
+def giving_the_result(target: Instance) -> list[Instance]:
+    """The project's layers of which a container's call may give the result; none if others may."""
+    ends = [*dict.fromkeys(_ends(target, {target}))]
+    return ends if all(isinstance(one.type, Class) for one in ends) else []
+
+
+def _ends(container: Instance, seen: set[Instance]) -> Iterator[Instance]:
+    """What may come last in a Sequential, and any layer of a list or a dictionary of them."""
+    added = [*(container.attribute("*") or UNKNOWN).atoms][-1:]
+    last = value(*added) if container.type == SEQUENTIAL and added else _last(container)
+    for atom in (atom for one in (last and [last]) or _given(container) for atom in one.atoms):
+        if not isinstance(atom, Instance) or atom in seen:
+            continue
+        seen.add(atom)
+        if atom.type in (*_CONTAINERS, *_LISTS, _ORDERED):
+            yield from _ends(atom, seen)
+        else:
+            yield atom
 
 
 def last_layer(target: Instance) -> Instance | None:
@@ -73,16 +94,6 @@ def _last(target: Instance) -> Value:
     if target.type != SEQUENTIAL or not numbered:
         return UNKNOWN
     return target.arguments[max(numbered, key=int)]
-
-
-def _returns_a_tuple(layer: Instance) -> bool:
-    found = layer.type.find("forward") if isinstance(layer.type, Class) else None
-    functions = (found or UNKNOWN).of(Function)
-    return any(
-        isinstance(node, cst.Return) and isinstance(node.value, cst.Tuple)
-        for function in functions
-        for node in walk(function.node)
-    )
 
 
 def kind_of(layer: Instance) -> str:

@@ -42,6 +42,7 @@ from ddpify.understanding.shapes import columns, dimensions
 from ddpify.understanding.values import (
     CONTAINERS,
     REPLICATED,
+    UNKNOWN,
     Atom,
     Data,
     Instance,
@@ -372,9 +373,6 @@ def _call_instance(
     recurrent = sequences.through_layer(target, args)
     if recurrent is not None:
         return recurrent
-    last = container_layers.of_several_results(target)
-    if last:
-        return run.call(node, value(*last), args, kwargs)
     drawn = random_numbers.layer(run, node, target)
     if drawn is not None:
         return drawn
@@ -386,7 +384,9 @@ def _call_instance(
             return made
     if target.kind.startswith("torch.nn."):
         escaping_loaders.enter_a_model(run, args)
-    kept = _run_layers(run, node, target, args, kwargs)
+    given, ndim = _run_layers(run, node, target, args, kwargs)
+    if container_layers.holds_several(given):
+        return given
     _note_all_rows(run, node, target, args)
     if target.kind.endswith(".ToPILImage"):
         return foreign(run, node, "torchvision.transforms.functional.to_pil_image", args, kwargs)
@@ -395,7 +395,7 @@ def _call_instance(
         result = without_views(result)
     if isinstance(target.type, str) and target.type.startswith("torch.nn."):
         dim = _batch_dimension(args)
-        ndim = dimensions.of_layer(target, args) or kept
+        ndim = dimensions.of_layer(target, args) or ndim
         made = join(value(*(_seen(a, dim, ndim) for a in result.atoms)))
         made = columns.marked(made, columns.of_layer(target, args))
         if target.kind == "torch.nn.MultiheadAttention":  # and its weights, with the batch first
@@ -439,31 +439,40 @@ def _run_layers(
     target: Instance,
     args: list[Value],
     kwargs: Keywords,
-) -> int:
+) -> tuple[Value, int]:
     """The project's layers in a container do what they do with rows.
 
     Those of a Sequential get what the one before gives; of others, any may be what is called.
-    Returns the number of dimensions that a Sequential keeps with each layer, 0 where that is not
-    known.
+    Returns what the container's call gives, where that is what the project's layers give, and how
+    many dimensions the rows of a Sequential keep from layer to layer, 0 where they may change.
     """
     given = [_without_definition_sites(one) for one in args]
     chained = target.type == container_layers.SEQUENTIAL and len(args) == 1
-    results = given[:1]
+    giving, result = container_layers.giving_the_result(target), UNKNOWN
+    passed_on = given[:1]
     for layer in container_layers.taking(target, len(args) + len(kwargs)) if any(given) else ():
         made = run.call_layer(node, layer, given, kwargs)
-        results.append(made)
+        passed_on.append(made)
         escaping_loaders.enter_a_model(run, [made])
-        if chained and made.data and all(d.placement is Placement.SHARD for d in made.data):
+        if chained and _goes_on(made):
             given = [_without_definition_sites(made)]
-    return _kept_dimensions(target, results) if chained else 0
+        if layer in giving:
+            result = join(result, made)
+    return result, _kept_dimensions(target, passed_on) if chained else 0
 
 
-def _kept_dimensions(sequential: Instance, results: list[Value]) -> int:
+def _kept_dimensions(sequential: Instance, passed_on: list[Value]) -> int:
     """The dimensions of what goes into each layer of a Sequential, if that is one number."""
-    found = {data.ndim for one in results for data in one.data}
+    found = {data.ndim for one in passed_on for data in one.data}
     library = (a for a in container_layers.in_any_order(sequential) if isinstance(a.type, str))
-    kept = all({dimensions.of_layer(one, results[:1])} == found for one in library)
+    kept = all({dimensions.of_layer(one, passed_on[:1])} == found for one in library)
     return found.pop() if len(found) == 1 and kept else 0
+
+
+def _goes_on(made: Value) -> bool:
+    """Whether the next layer of a Sequential is known to get this: rows, or several things."""
+    rows = bool(made.data) and all(d.placement is Placement.SHARD for d in made.data)
+    return rows or container_layers.holds_several(made)
 
 
 def _without_definition_sites(one: Value) -> Value:
