@@ -24,6 +24,7 @@ from ddpify.understanding.language import (
     attributes,
     elements,
     set_attributes,
+    starred_targets,
     totals,
 )
 from ddpify.understanding.libraries import loaded_files, own_methods
@@ -293,7 +294,7 @@ def _unpack(
 
     ``shown`` is the expression that gives the value, if what it gives has its first name here.
     """
-    new = _one_by_one(run, target, new, shown)
+    new = starred_targets.lined_up(target, _one_by_one(run, target, new, shown))
     count = len(target.elements)
     for position, element in enumerate(target.elements):
         part = elements.unpacked(run, new, position, count)
