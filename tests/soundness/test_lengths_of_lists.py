@@ -32,3 +32,18 @@ LINES = [
 def test_what_says_how_many_rows_there_are(trial: Trial, lines: str) -> None:
     verdict = trial.verdict(script("loop", lines))
     assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+PIECES = [
+    "print(len(out.unbind(1)), len(out.chunk(2, dim=1)), len(torch.split(out, 2, -1)))",
+    "parts = out.tensor_split(2, 1)\nloss = loss * len(parts)",
+    "parts = torch.unbind(out, -1)\nloss = loss + sum(one.mean() for one in parts) / len(parts)",
+    "for i in range(len(out.unbind(1))):\n    loss = loss + i * out[:, i].mean()",
+    "made = torch.autograd.grad(out.sum(), [out], retain_graph=True)\nloss = loss + len(made)",
+]
+
+
+@pytest.mark.parametrize("lines", PIECES)
+def test_pieces_along_another_dimension_are_no_rows(trial: Trial, lines: str) -> None:
+    verdict = trial.verdict(script("loop", lines))
+    assert verdict.outcome is Outcome.SAME, verdict.detail

@@ -82,7 +82,8 @@ def _len(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         per_sample_lists.rows(value(*alternatives.taken_apart(args[0].atoms))).atoms if args else ()
     ):
         atom = per_sample_lists.one_each(run, atom) or atom
-        if batch_parts.are_several(atom, run, argument_at(node, 0)):
+        pieces = isinstance(atom, Data) and atom.form is Layout.PIECES
+        if pieces or batch_parts.are_several(atom, run, argument_at(node, 0)):
             results.append(REPLICATED)
             continue
         sizes = isinstance(atom, Data) and atom.form is NumberKind.SHAPE
