@@ -24,7 +24,7 @@ from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import AlreadyDistributed, Refusal
 from ddpify.planning.shardable import refuse_unshardable
 from ddpify.planning.solver import make_plan
-from ddpify.planning.whole_work import left_whole
+from ddpify.planning.whole_work import left_whole, refuse_unshared_training
 from ddpify.source import Source, read_source
 from ddpify.stack import roomy
 from ddpify.understanding.project import ModuleFile, Project
@@ -99,6 +99,7 @@ def conversions(project: Project, options: Options) -> dict[ModuleFile, Conversi
         refuse_unshardable(plan)
     edits = collect(plan)
     process_group.edit(plan, edits)
+    refuse_unshared_training(plan, edits)
     for refusal in plan.refusals:
         mark(refusal, plan, edits)
     _rename_async(plan, edits)

@@ -6,7 +6,29 @@ import libcst as cst
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
+from ddpify.planning.refusals import at
 from ddpify.understanding.facts import Site
+
+
+def refuse_unshared_training(plan: Plan, edits: Edits) -> None:
+    """Refuse a training whose models only ever work on what all ranks hold.
+
+    Raises:
+        Refusal: Every rank would do all of the work.
+    """
+    forwards = plan.facts.forwards
+    spread = any(_is_spread(plan, edits, site) for site in forwards.whole_work.values())
+    if forwards.shared_work or spread or not plan.facts.backwards:
+        return
+    for site in forwards.whole_training.values():
+        plan.refuse(at(site, _UNSHARED, _DIVIDED))
+
+
+_UNSHARED = (
+    "the model trains on the same samples on every rank, which would do all of the work: what it"
+    " gets is not computed from a rank's rows of a batch"
+)
+_DIVIDED = "compute what it gets from the batch's rows, without a loop over single samples"
 
 
 def left_whole(plan: Plan, edits: Edits) -> str:

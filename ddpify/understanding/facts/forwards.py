@@ -52,6 +52,7 @@ class Forwards:
     # Calls of models with weights: on a rank's own rows, and in loops on what all ranks hold.
     shared_work: set[cst.CSTNode] = field(default_factory=set)
     whole_work: dict[cst.CSTNode, Site] = field(default_factory=dict)
+    whole_training: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of it, with gradients
     row_calls: dict[Instance, bool] = field(default_factory=dict)  # from rows, whether to rows
     # The same, tried, of models that the script calls on the rows of all ranks alone.
     tried_on_rows: dict[Instance, bool] = field(default_factory=dict)

@@ -96,7 +96,10 @@ def _note_work(run: RunState, node: cst.BaseExpression, model: Instance, *, shar
     if shared:
         run.facts.forwards.shared_work.add(node)
     elif any(frame.loops for frame in run.frames):
-        run.facts.forwards.whole_work.setdefault(node, run.site(node))
+        site = run.site(node)
+        run.facts.forwards.whole_work.setdefault(node, site)
+        if not run.no_grad and run.modes.at(run.facts, site, model) is not False:
+            run.facts.forwards.whole_training.setdefault(node, site)
 
 
 def _is_without_work(run: RunState, model: Instance) -> bool:
