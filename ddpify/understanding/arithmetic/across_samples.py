@@ -238,7 +238,8 @@ def _is_among_last(
         last = dimensions.length(rest[0]) // LAST_TOLD[name]
     plain = data.form in (Layout.TENSOR, Layout.STATE) and not data.opaque
     if plain and not data.ndim and (name in LAST_OF or name in LAST_TOLD):
-        if data.dim == 0 and dimensions.asked_for(run, operand) > last:
+        least = max(dimensions.asked_for(run, operand), dimensions.sliced(operand))
+        if data.dim == 0 and least > last:
             return False
         return dimensions.may_be_of_rows(data, range(-last, 0))
     return plain and data.ndim > 0 and data.dim >= data.ndim - last

@@ -297,6 +297,12 @@ def asked_for(run: RunState, shown: cst.BaseExpression) -> int:
     return max(asked, default=0)
 
 
+def sliced(shown: cst.BaseExpression) -> int:
+    """How many dimensions are left at least of ``x[:, :, ::2, ::2]``: one for each slice."""
+    parts = shown.slice if isinstance(shown, cst.Subscript) else ()
+    return sum(isinstance(part.slice, cst.Slice) for part in parts)
+
+
 def _size_of(node: cst.Call | cst.Subscript, code: str) -> int:
     """Which size of a tensor this is, counted from 1; 0 where it is none."""
     if isinstance(node, cst.Call):
