@@ -170,6 +170,7 @@ BESIDE_ALL = [
     "o = out.cumsum(0)\nloss = F.mse_loss(torch.stack([o[i] * i for i in range(len(o))]), targets)",
 ]
 VIEWED_IN_FORWARD = [
+    "z = h.clone()\ntorch.mean(h.detach(), 0, out=z.detach()[0])\nh = z",
     "z = h.clone()\nz[:, 2:] = h[:, 2:].mean(0)\nh = z\nfor d in range(2):\n    h = h.cumsum(d)",
     "m = torch.stack([h, h * 2])\nk = 0 if h.shape[1] > 3 else 1\nh = h + m[k, :].mean(0)\n"
     "h = h + h[:, k].softmax(-1).unsqueeze(1)",
@@ -413,7 +414,6 @@ REFUSED = [
         "    box.data = (loss + 1).log()\nloss = box.data",
     ),
     ("loop", "loss = loss + sum([v.pow(2).mean() for v in (out, loss)])"),
-    ("forward", "z = h.clone()\ntorch.mean(h.detach(), 0, out=z.detach()[0])\nh = z"),
     (
         "forward",
         "from torch.utils.checkpoint import checkpoint\n"

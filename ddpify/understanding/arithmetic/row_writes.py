@@ -37,8 +37,8 @@ _MAKING = frozenset(
 )
 # What these give may show the elements of what they are given.
 PERHAPS_VIEWS = frozenset(
-    "bfloat16 bool byte conj contiguous cpu cuda data detach double float half int long numpy"
-    " positive real resolve_conj resolve_neg short to type type_as".split()
+    "bfloat16 bool byte conj contiguous cpu cuda data detach diagonal double float half imag int"
+    " long numpy positive real resolve_conj resolve_neg short to type type_as".split()
 )
 
 

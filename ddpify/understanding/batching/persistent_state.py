@@ -76,13 +76,17 @@ def method(run: RunState, node: cst.Call, args: list[Value], kwargs: Keywords) -
         _fill(run, target, given, by_index=cut or name in _ADDING)
 
 
-def changed(run: RunState, held: Value, given: list[Operand]) -> None:
-    """What changes a tensor that all ranks hold, in whatever way it is called: ``f = t.add_``."""
+def changed(run: RunState, held: Value, given: list[Operand]) -> bool:
+    """What changes a tensor that all ranks hold, in whatever way it is called: ``f = t.add_``.
+
+    It is what all ranks hold, or is asked to be; whether the tensor is one.
+    """
     if not run.in_batch_loop() or not _is_replicated(run, held):
-        return
+        return False
     for shown, one in given:
         for data in local_data(one):
             _demand(run, shown, data, by_index=True)
+    return True
 
 
 def _is_written_first(run: RunState, node: cst.Call, target: cst.BaseExpression) -> bool:

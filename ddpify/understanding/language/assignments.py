@@ -24,6 +24,7 @@ from ddpify.understanding.language import (
     attributes,
     elements,
     set_attributes,
+    shown_elsewhere,
     starred_targets,
     totals,
 )
@@ -257,6 +258,8 @@ def _accumulated(
         return old
     if any(d.placement.partial for d in new.data) and run.outlives_batch(node.target):
         run.demand(node.value, new, uses.A_TOTAL)
+        new = definition_sites.reduced(new)
+    elif shown_elsewhere.changed(run, node, old, new):
         new = definition_sites.reduced(new)
     own = own_methods.in_place(run, node.target, operator, (node.target, old), (node.value, new))
     if own is not None:

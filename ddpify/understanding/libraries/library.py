@@ -113,6 +113,8 @@ def _change(
         persistent_state.changed(run, given[0][1], given[1:])
     if "out" in kwargs:
         picked_views.change(run, kwargs["out"], [shown for shown, _ in given])
+        written = [(shown, one) for shown, one in given if one is not kwargs["out"]]
+        persistent_state.changed(run, kwargs["out"], written)
 
 
 def _change_all(run: RunState, short: str, shown: cst.BaseExpression, held: Value) -> None:
