@@ -106,3 +106,83 @@ def test_a_column_of_a_model_meets_all_of_what_a_dimension_less_has(
 ) -> None:
     verdict = trial.verdict(OF_UNKNOWN_DIMENSIONS.replace("LOSS", loss))
     assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+SQUEEZED = [
+    "targets[:, :1].squeeze()",
+    "targets[:, :1].squeeze(-1)",
+    "targets[:, 0].squeeze()",
+    "targets.sum(1).squeeze()",
+    "targets.sum(1, keepdim=True).squeeze().clone()",
+    "torch.squeeze(targets[:, None, :1])",
+]
+
+
+@pytest.mark.parametrize("numbers", SQUEEZED)
+@pytest.mark.parametrize("join", ["F.mse_loss(one(out), {})", "(one(out) * {}).mean()"])
+def test_what_is_squeezed_meets_all_of_a_column_of_a_layer(
+    trial: Trial, numbers: str, join: str
+) -> None:
+    _with_layers(trial, "one = nn.Linear(4, 1)", f"loss = loss + {join.format(numbers)}")
+
+
+THROUGH = "h = out\nfor layer in LAYERS:\n    h = torch.tanh(layer(h))"
+LAYERS = {
+    "layers = nn.ModuleList([nn.Linear(4, 3), nn.Linear(3, 1)])": "layers",
+    "sizes = [4, 3, 1]\n"
+    "layers = nn.ModuleList([nn.Linear(a, b) for a, b in zip(sizes, sizes[1:])])": "layers",
+    "layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(2)] + [nn.Linear(4, 1)])": "layers",
+    "layers = nn.ModuleDict({'a': nn.Linear(4, 3), 'b': nn.Linear(3, 1)})": "layers.values()",
+    "listed = [nn.Linear(4, 4), nn.Tanh()]\nlisted.append(nn.Linear(4, 1))\n"
+    "layers = [nn.Sequential(*listed)]": "layers",
+}
+
+
+@pytest.mark.parametrize("made", LAYERS)
+def test_so_it_does_where_a_loop_goes_through_layers(trial: Trial, made: str) -> None:
+    lines = THROUGH.replace("LAYERS", LAYERS[made])
+    _with_layers(trial, made, f"{lines}\nloss = loss + F.mse_loss(h, targets[:, 0])")
+
+
+HEADS = """\
+class Heads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.heads = nn.ModuleList([nn.Linear(4, 1) for _ in range(3)])
+
+    def forward(self, inputs):
+        return RESULT
+
+
+heads = Heads()
+"""
+
+
+@pytest.mark.parametrize(
+    ("result", "read"),
+    [
+        ("[head(inputs) for head in self.heads]", "heads(out)[0]"),
+        ("torch.stack([head(inputs) for head in self.heads]).mean(0)", "heads(out)"),
+        ("torch.stack([head(inputs) for head in self.heads])[0]", "heads(out)"),
+        ("torch.stack([head(inputs) for head in self.heads]).min(0)[0]", "heads(out)"),
+    ],
+)
+def test_so_do_heads_that_a_forward_puts_together(trial: Trial, result: str, read: str) -> None:
+    lines = f"loss = loss + F.mse_loss({read}, targets[:, 0])"
+    _with_layers(trial, HEADS.replace("RESULT", result), lines)
+
+
+def test_numbers_of_a_squeezed_column_are_left_to_each_rank(trial: Trial) -> None:
+    lines = "loss = loss + F.mse_loss(one(out).squeeze(), targets[:, :1].squeeze())"
+    converted = trial.converted(_layers_made("one = nn.Linear(4, 1)", lines))
+    assert isinstance(converted, str)
+    assert "dd.gather" not in converted
+
+
+def _layers_made(made: str, lines: str) -> str:
+    return script("loop", lines).replace("model = nn", f"{made}\nmodel = nn", 1)
+
+
+def _with_layers(trial: Trial, made: str, lines: str) -> None:
+    verdict = trial.verdict(_layers_made(made, lines))
+    assert verdict.outcome is Outcome.SAME, verdict.detail

@@ -92,7 +92,8 @@ def indexed(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     relative = relative_ranks.further(atom, _added(run, node))
     single = leaves_one_each(run, node, atom)
     added = any(index_kind(run, element.slice)[0] == "new" for element in node.slice[1:])
-    column = columns.widened(atom) if added else Column.NONE
+    before_rows = len(node.slice) <= atom.dim
+    column = columns.widened(atom) if added else atom.column if before_rows else Column.NONE
     if atom.ndim in (0, 2) and len(node.slice) == 2 and is_one_wide(run, node.slice[1].slice):
         column = Column.WRITTEN
     atom = replace(atom, ndim=left, one_each=single, relative=relative, column=column)

@@ -130,6 +130,7 @@ def _squeezed(one: Operation) -> Value | None:
         # Of (samples, 1, 1), as a product in batches is, no more is left either.
         most = 1 if one.rest or one.kwargs else 2
         single = any(dimensions.may_leave_one_each(one.data, n + 1) for n in range(most))
+        single |= one.data.ndim == 1
         one.data = replace(one.data, one_each=single)
     if one.data.form not in (Layout.STATE, Layout.STATES):
         return None

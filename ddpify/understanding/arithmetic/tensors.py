@@ -319,7 +319,8 @@ def _of_one(call: _Call, operand: cst.BaseExpression, one: Data) -> Value:
         made = columns.marked(made, columns.of_product(one, None, width))
     made = dimensions_left.after(made, name, one.ndim, rest, kwargs)
     counted = relative_ranks.counted_from(one, call.node)
-    return relative_ranks.moved(made, counted, dimensions_left.added(name, counted, rest, kwargs))
+    made = relative_ranks.moved(made, counted, dimensions_left.added(name, counted, rest, kwargs))
+    return relative_ranks.shortened(made, call.node) if name == "squeeze" else made
 
 
 def _beside_picked(operands: list[Operand]) -> tuple[Operand, Operand] | None:

@@ -5,7 +5,8 @@ Beside a tensor with a single dimension, each of them meets all samples.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeGuard
 
 from ddpify.records import replace
 from ddpify.understanding.forms import Column
@@ -13,11 +14,29 @@ from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
-from ddpify.understanding.values import UNKNOWN, Atom, Data, Instance, Tup, Value, value
+from ddpify.understanding.values import (
+    CONTAINERS,
+    UNKNOWN,
+    Atom,
+    Class,
+    Const,
+    Data,
+    Instance,
+    Tup,
+    Value,
+    deep_atoms,
+    value,
+)
 
 _OF_WIDTH_ONE = ("narrow", "split", "topk")  # told by their first or their third argument
+_SEQUENTIAL = "torch.nn.Sequential"
+_CONTAINERS = (_SEQUENTIAL, "torch.nn.ModuleList", "torch.nn.ModuleDict")
+_DEEPEST = 6  # containers in each other
 _POOLING = ("adaptive_avg_pool1d", "adaptive_max_pool1d")
 _LIKE = ("view_as", "reshape_as", "expand_as")
+_REDUCING = frozenset(
+    "mean sum nansum nanmean prod max min amax amin median logsumexp select any all std var".split()
+)
 _BY_INDEX = ("gather", "take_along_dim")
 # Which argument of a layer says how wide its result is; others, but for those below, keep none.
 _WIDTHS = {
@@ -82,8 +101,16 @@ def _of(name: str, source: Data, rest: Sequence[Value], kwargs: Mapping[str, Val
     if name in _OF_WIDTH_ONE:
         one_wide = given[:1] == [1] or given[2:] == [1]
         return _if(one_wide or kwargs.get("k", UNKNOWN).constant() == 1)
+    if name in _REDUCING and _is_before(kwargs.get("dim", (*rest, UNKNOWN)[0]), source.dim):
+        return source.column
     alike = dimensions.keeps(name) or rule_of(name) is Rule.ELEMENTWISE or name in _BY_INDEX
     return source.column if alike else Column.NONE
+
+
+def _is_before(dim: Value, rows: int) -> bool:
+    """Whether this names a dimension before that of the rows."""
+    place = dim.constant()
+    return isinstance(place, int) and 0 <= place < rows
 
 
 def widened(rows: Data) -> Column:
@@ -107,22 +134,48 @@ def of_layer(layer: Instance, given: Sequence[Value]) -> Column:
     return _through(layer, max(rows, default=Column.NONE))
 
 
-def _through(layer: Instance, column: Column) -> Column:
-    if layer.type == "torch.nn.Sequential":
-        for place in range(len(layer.arguments)):
-            held = list(layer.arguments.get(str(place), UNKNOWN).of(Instance))
-            column = _through(held[0], column) if len(held) == 1 else Column.NONE
+def _through(layer: Instance, column: Column, left: int = _DEEPEST) -> Column:
+    """What a layer, which may lie in so many containers, makes of rows."""
+    if not left or isinstance(layer.type, Class):
+        return Column.OF_WIDTH_ONE  # as far as is known
+    if layer.kind == _SEQUENTIAL and not layer.attributes:
+        for one in _in_order(layer):
+            column = Column.OF_WIDTH_ONE if one is None else _through(one, column, left - 1)
         return column
+    if layer.kind in _CONTAINERS:  # which stands for any of what it holds
+        held = [*layer.arguments.values(), *layer.attributes.values()]
+        layers = [one for part in held for one in deep_atoms(part) if _is_layer(one)]
+        return max((_through(one, column, left - 1) for one in layers), default=column)
     widths = [layer.arguments[at] for at in _WIDTHS.get(layer.kind, ()) if at in layer.arguments]
     if widths:
-        return Column.OF_WIDTH_ONE if widths[0].constant() == 1 else Column.NONE
+        return Column.OF_WIDTH_ONE if _may_be_one(widths[0]) else Column.NONE
     return column if layer.kind.rsplit(".", 1)[-1] in _KEEPING_LAYERS else Column.NONE
+
+
+def _is_layer(atom: Atom) -> TypeGuard[Instance]:
+    return isinstance(atom, Instance) and atom.kind not in CONTAINERS
+
+
+def _in_order(layers: Instance) -> Iterator[Instance | None]:
+    """What a ``Sequential`` runs, None for what is not known."""
+    given = layers.arguments
+    for place in range(len(given)):
+        held = list(given.get(str(place), UNKNOWN).of(Instance))
+        yield held[0] if len(held) == 1 and _is_layer(held[0]) else None
+
+
+def _may_be_one(width: Value) -> bool:
+    """Whether an option is 1, as far as is known."""
+    constants = [atom.value for atom in width.atoms if isinstance(atom, Const)]
+    return 1 in constants or len(constants) < len(width.atoms) or not width.atoms
 
 
 def joined(pieces: Sequence[Data], number: int, dim: object, *, stacked: bool) -> Column:
     """What so many tensors make that are put together; a ``number`` of 0 is not known."""
     if not pieces or any(one.dim != 0 for one in pieces):
         return Column.NONE
+    if stacked and dim == 0:  # each tensor before the rows is one
+        return min(one.column for one in pieces)
     if stacked:
         beside = dim in (1, -1) and number < 2 and all(map(may_be_single, pieces))
         return _if(beside)

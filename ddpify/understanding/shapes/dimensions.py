@@ -93,6 +93,8 @@ def after(name: str, ndim: int, rest: Sequence[Value]) -> int:
         return 0
     if name in ("unsqueeze", "one_hot", "embedding") or (name == "unfold" and len(rest) == 3):
         return ndim + 1
+    if name == "squeeze" and ndim == 1:
+        return 1
     if name == "squeeze" and rest:  # of a matrix, rows of one number each, or all that it was
         return ndim - 1 if ndim > 2 else 0
     if name == "flatten":

@@ -47,6 +47,15 @@ def moved(made: Value, source: Data, added: int | None) -> Value:
     return value(*(_with(one, relative) for one in made.atoms))
 
 
+def shortened(made: Value, source: cst.CSTNode) -> Value:
+    """What lost each dimension of size one at ``source``: as it stands there, it had some."""
+    return value(*(_shortened(one, source) for one in made.atoms))
+
+
+def _shortened(one: Atom, source: cst.CSTNode) -> Atom:
+    return replace(one, relative=(source, -1)) if _is_unknown(one) else one
+
+
 def _with(one: Atom, relative: tuple[cst.CSTNode, int] | None) -> Atom:
     if isinstance(one, Tup):
         items = (value(*(_with(part, relative) for part in item.atoms)) for item in one.items)
