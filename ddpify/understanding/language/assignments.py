@@ -28,7 +28,7 @@ from ddpify.understanding.language import (
     starred_targets,
     totals,
 )
-from ddpify.understanding.libraries import loaded_files, own_methods
+from ddpify.understanding.libraries import loaded_files, own_methods, tensor_attributes
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions, relative_ranks
@@ -141,6 +141,7 @@ def _kept(
         for one, part in zip(target.elements, shown.elements, strict=False):
             _kept(run, one.value, part.value, run.seen(part.value))
     elif type(target) is cst.Subscript:
+        _set_on_tensor(run, target, shown, new)
         for owner in run.seen(target.value).of(Instance):
             key = elements.subscript_key(run, target)
             owner.each = False  # it may be another sample that lies there now
@@ -155,6 +156,7 @@ def _kept(
             elements.kept(run, shown, new)
         for owner in run.seen(target.value).of(Instance):
             carried_values.stored(run, owner, target.attr.value, shown, new)
+        tensor_attributes.put(run, run.seen(target.value), target.attr.value, shown, new)
         persistent_state.parameter(run, target.value, target.attr.value, shown, new)
         persistent_state.buffer(run, target, shown, new, added=added)
 
@@ -390,6 +392,16 @@ def _assign_item(run: RunState, target: cst.Subscript, new: Value) -> None:
         if atom.type == "list":
             samples_by_place.put_into_list(run, target, new)
         run.put(atom, key, kept)
+
+
+def _set_on_tensor(
+    run: RunState, target: cst.Subscript, shown: cst.BaseExpression, new: Value
+) -> None:
+    """``table.__dict__["mean"] = value`` sets an attribute of a tensor."""
+    owner, part = _with_variables(run, target.value), target.slice[0].slice
+    key = run.seen(part.value).constant() if isinstance(part, cst.Index) else ...
+    if owner is not None and isinstance(key, str):
+        tensor_attributes.put(run, run.seen(owner), key, shown, new)
 
 
 def _set_variable(run: RunState, target: cst.Subscript, new: Value) -> None:

@@ -19,6 +19,7 @@ from ddpify.understanding.libraries import (
     lookup_by_name,
     object_kinds,
     own_methods,
+    tensor_attributes,
 )
 from ddpify.understanding.operators.results import FIELDS
 from ddpify.understanding.placement import Placement
@@ -93,6 +94,9 @@ def _having(owner: Value, name: str) -> Sequence[Atom]:
 
 def attribute_of(run: RunState, node: cst.BaseExpression, atom: Atom, name: str) -> Value:
     """What ``atom.name`` is."""
+    of_tensor = tensor_attributes.read(run, atom, name)
+    if of_tensor is not None:
+        return of_tensor
     if isinstance(atom, QualifiedName):
         return _member_of_package(run, atom, name)
     if isinstance(atom, Namespace):

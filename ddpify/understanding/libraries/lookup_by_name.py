@@ -8,6 +8,7 @@ import libcst as cst
 
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.batching import persistent_state
+from ddpify.understanding.libraries import tensor_attributes
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import content, indices_of
@@ -89,6 +90,7 @@ def set_attribute(run: RunState, node: cst.BaseExpression, args: list[Value]) ->
         names = texts if known and len(texts) == len(args[1].atoms) else _prefixes(node)
         for name in names:
             holder, _, shown = [given for given, _ in argument_pairs(node, args, {})][:3]
+            tensor_attributes.put(run, args[0], str(name), shown, args[2])
             persistent_state.parameter(run, holder, str(name), shown, args[2])
         for made in args[0].of(Class):
             made.scope.names.update({str(name): args[2] for name in names})

@@ -40,6 +40,15 @@ class Objects(State):
             self.made_in[self.heap[key]] = frozenset(() if kept else (one.node for one in loops))
         return self.heap[key]
 
+    def of_tensors(self) -> Instance:
+        """What holds the attributes that the program sets on tensors, whichever these are."""
+        entry = self.project.entry
+        key = (entry.tree, (), ("attributes of tensors", False))
+        if key not in self.heap:
+            self.heap[key] = Instance(entry.tree, entry, "types.SimpleNamespace")
+            self.made_in[self.heap[key]] = frozenset()
+        return self.heap[key]
+
     def only_instance(self, made: Class) -> Instance:
         """The object of a class that may give an earlier one again, wherever it is asked for."""
         with self.running_in(Frame(made.module, made.scope, kept=True)):
