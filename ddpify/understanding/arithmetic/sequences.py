@@ -62,13 +62,23 @@ def call(
         if short == "pack_padded_sequence":
             _note_lengths(run, node, rows, args, kwargs)
         return value(_packed(rows))
-    padded = replace(rows.placed(rows.placement), dim=_dim(args, kwargs))
+    placement = rows.placement
+    if placement is Placement.ROWS and short == "pad_sequence" and not run.collating:
+        placement = _to_the_longest(run, node, args)
+    padded = replace(rows.placed(placement), dim=_dim(args, kwargs))
     if short == "pad_sequence":
         return value(padded)
     told = "total_length" in kwargs or len(args) > _TOTAL_LENGTH
     if rows.form is Layout.PACKED and not told and isinstance(node, cst.Call):
         run.facts.rows.padded.setdefault(node, run.site(node))
     return value(Tup((value(padded), value(rows.placed(rows.placement)))))
+
+
+def _to_the_longest(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Placement:
+    """The longest of samples that a list holds is that of all ranks' samples."""
+    held = [d for one in args[:1] for d in local_data(one) if d.placement is Placement.ROWS]
+    run.demand(node, value(*(d for d in held if d.definition_sites)), uses.A_STATISTIC)
+    return Placement.COUPLED
 
 
 def _dim(args: list[Value], kwargs: Keywords) -> int:
