@@ -156,7 +156,8 @@ def taken_from(run: RunState, made: Instance, shown: cst.BaseExpression, rows: V
 def _is_alone(structure: Structure, call: cst.CSTNode) -> bool:
     """Whether nothing else in the function adds to the same list."""
     whole, own = structure.function(call) or structure.tree, _grown(call)
-    assert own is not None
+    if own is None:  # put = items.append
+        return False
     found = [*structure.inside(whole, cst.Call), *structure.inside(whole, cst.AugAssign)]
     grown = (one for one in map(_grown, found) if one is not None)
     return sum(one.deep_equals(own) for one in grown) == 1

@@ -36,6 +36,7 @@ from ddpify.understanding.values import (
     Instance,
     Number,
     ReplicatedTensor,
+    Tup,
     Value,
     deep_atoms,
     value,
@@ -155,6 +156,11 @@ def _of_replicated(run: RunState, short: str, pieces: Value, dim: object) -> Val
     joined = _joined_of_all(run, short, pieces, whole, dim)
     if joined is not None:
         return value(joined)
+    several = next((a for a in whole if a.names), None)
+    if several is not None and dim in (0, ...) and _is_filled(pieces):
+        # A loop may have put something of each of the samples into it.
+        of_all = several.placed(Placement.REPLICATE)
+        return value(replace(of_all, form=Layout.GATHERED, opaque=True, dim=0))
     if any(isinstance(a, Instance) and a.type == "list" for a in pieces.atoms):
         whole = [_of_positions(a) for a in whole]
     sites = frozenset(site for a in whole if a.reduced for site in a.definition_sites)
@@ -162,6 +168,13 @@ def _of_replicated(run: RunState, short: str, pieces: Value, dim: object) -> Val
     if short == "stack":
         first = [_behind_another(a, dim) for a in first]
     return value(*(replace(a, flat=a.flat or a.form is Layout.GATHERED) for a in first))
+
+
+def _is_filled(pieces: Value) -> bool:
+    """Whether a collection has as many items as a loop has put into it."""
+    lengths = {len(one.items) for one in pieces.of(Tup)}
+    lists = (one for one in deep_atoms(pieces) if isinstance(one, Instance))
+    return len(lengths) > 1 or any("*" in one.attributes for one in lists)
 
 
 def _behind_another(rows: Data, dim: object) -> Data:
