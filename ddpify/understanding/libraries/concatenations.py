@@ -434,7 +434,11 @@ def _with_width(joining: _Joining, joined: Data) -> Data:
     number = len(joining.shown())
     stacked = joining.short == "stack"
     column = columns.joined(joining.inner, number, joining.dim, stacked=stacked)
-    return replace(joined, column=column)
+    known = {one.ndim for one in joining.inner}
+    ndim = known.pop() if len(known) == 1 else 0
+    if joined.ndim or not ndim or (ndim == 1 and not stacked):
+        return replace(joined, column=column)  # hstack() and the like make matrices of some
+    return replace(joined, column=column, ndim=ndim + stacked)
 
 
 def _segments(run: RunState, node: cst.BaseExpression) -> tuple[frozenset[Instance], ...]:

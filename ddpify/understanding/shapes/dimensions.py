@@ -67,6 +67,7 @@ OF_MATRICES = {
     "t": 2, "mm": 2, "addmm": 2, "bmm": 3, "baddbmm": 3, "mv": 1, "addmv": 1, "addbmm": 2,
     "outer": 2, "ger": 2,
 }  # fmt: skip
+_LIKE_ANOTHER = ("view_as", "reshape_as", "expand_as")
 _COUNTING = (NumberKind.NUMBER, NumberKind.MULTIPLE, NumberKind.ROUNDED, NumberKind.TOTAL)
 _KEEPING_LAYERS = frozenset(
     "Linear ReLU LeakyReLU PReLU ELU GELU SiLU Sigmoid Tanh Softmax LogSoftmax Dropout BatchNorm1d"
@@ -85,8 +86,12 @@ def after(name: str, ndim: int, rest: Sequence[Value]) -> int:
         return ndim
     if name in OF_MATRICES:
         return OF_MATRICES[name]
-    if name in ("permute", "view", "reshape", "repeat", "expand"):
+    if name in ("permute", "view", "reshape", "repeat", "expand", "broadcast_to"):
         return _sizes(rest)
+    if name in _LIKE_ANOTHER:
+        return (of_value(rest[0]) if rest else None) or 0
+    if name == "tile" and ndim and _sizes(rest):
+        return max(ndim, _sizes(rest))
     if name == "flatten" and not ndim:
         return _of_flattened(rest)
     if not ndim:
