@@ -163,13 +163,27 @@ def _is_default_of_all(script: Script, node: cst.BaseExpression, bare: bool) -> 
 
 
 def _device_ids(script: Script, call: cst.Call) -> Iterator[cst.CSTNode]:
-    given = argument(call, "device_ids")
-    if given is None or not isinstance(given.value, cst.List):
+    """Where a list of GPUs that a wrapper gets has one number, also by a name."""
+    if not any(name.endswith("DistributedDataParallel") for name in script.names(call.func)):
         return
-    if any(name.endswith("DistributedDataParallel") for name in script.names(call.func)):
-        constants = [script.value(e.value).constant() for e in given.value.elements]
-        if len(constants) == 1 and is_one_number(script, given.value.elements[0].value):
-            yield given
+    given = argument(call, "device_ids", 1)
+    for one in _lists(script, given.value, 3) if given is not None else ():
+        if len(one.elements) == 1 and is_one_number(script, one.elements[0].value):
+            yield given if given is not None and one is given.value else one
+
+
+def _lists(script: Script, node: cst.BaseExpression, depth: int) -> Iterator[cst.List | cst.Tuple]:
+    """``[0] if gpu else None``, also by a name: the lists of this file that it may be."""
+    if isinstance(node, (cst.List, cst.Tuple)):
+        if node in script.structure.order:
+            yield node
+    elif isinstance(node, cst.IfExp):
+        yield from _lists(script, node.body, depth)
+        yield from _lists(script, node.orelse, depth)
+    elif isinstance(node, (cst.Name, cst.Attribute)) and depth:
+        for edge in script.flow.edges_into(script.control.locations(node)):
+            if edge.value is not None and not edge.offers:
+                yield from _lists(script, edge.value, depth - 1)
 
 
 def _knows_its_gpu(script: Script) -> bool:

@@ -9,8 +9,13 @@ import libcst as cst
 from ddpify.lint.scripts.doubts import asks_for_any_rank
 from ddpify.lint.scripts.literal_devices import SET_DEVICE
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.script_kinds import MAY_ASK
+from ddpify.understanding.libraries.distributed import INIT_GROUP
+from ddpify.understanding.structure import Guard
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.taint.sources import ANY_RANK
+from ddpify.understanding.taint.sources import ANY_RANK, WORLD
+
+_OF_A_GPU = re.compile(r"is_available|cuda")  # ``device.type == "cuda"``, ``args.cuda``
 
 
 def harms_nobody(script: Script, node: cst.CSTNode) -> bool:
@@ -77,18 +82,35 @@ def _sees_its_gpu_alone(script: Script, node: cst.CSTNode) -> bool:
 
 def _in_other_branch(script: Script, node: cst.CSTNode) -> bool:
     """The branch for runs that are not distributed; only asking for a GPU is no excuse."""
-    wrapping = {
-        (code_of(guard.test), guard.positive)
-        for wrap in script.wraps
-        for guard in script.control.guards(wrap.site.node)
-    }
+    distributed = script.once(_of_distributed_runs)
     for guard in script.control.guards(node):
-        if (code_of(guard.test), guard.positive) in wrapping or asks_for_any_rank(guard):
+        if _answer(guard) in distributed or asks_for_any_rank(guard):
             continue  # a branch that the wrapper is in, too, or one of the same question
         text = script.code(guard.test, 200)
-        if "is_available" not in text or "dist" in text:
+        if _OF_A_GPU.search(text) and "dist" not in text:
+            continue
+        if not (guard.left_early and _asks_for_something_else(script, guard.test)):
             return True
     return False
+
+
+def _of_distributed_runs(script: Script) -> frozenset[tuple[str, bool]]:
+    """The answers with which a model is wrapped, or the group starts."""
+    places = [wrap.site.node for wrap in script.wraps]
+    places += script.calls(INIT_GROUP, everywhere=True)
+    return frozenset(_answer(guard) for place in places for guard in script.control.guards(place))
+
+
+def _answer(guard: Guard) -> tuple[str, bool]:
+    """A question by its text, which may stand elsewhere again, with its answer."""
+    return code_of(guard.test), guard.positive
+
+
+def _asks_for_something_else(script: Script, test: cst.BaseExpression) -> bool:
+    """``if choice != "auto": return torch.device(choice)``: no question about the launch, so what
+    comes after it is on the way of most runs, distributed ones among them.
+    """
+    return not (MAY_ASK.search(code_of(test)) or script.labels(test) & (ANY_RANK | {WORLD}))
 
 
 def number(script: Script, node: cst.CSTNode) -> list[str]:

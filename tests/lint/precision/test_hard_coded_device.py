@@ -275,3 +275,72 @@ def test_a_number_that_a_name_has(gpu: str, number: str, found: bool, lint_text:
     messages = [one.message for one in lint_text(text, select=("DDP201",))]
     assert bool(messages) is found
     assert all("the same GPU for every rank" in one for one in messages)
+
+
+IN_BRANCHES = """
+import argparse
+import os
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def start():
+    if "WORLD_SIZE" in os.environ and int(os.environ["WORLD_SIZE"]) > 1:
+        dist.init_process_group("nccl")
+        local = int(os.environ["LOCAL_RANK"])
+        if torch.cuda.is_available():
+            torch.cuda.set_device({chosen})
+        return local
+    return 0
+
+def choose(name, local):
+    if name != "auto":
+        return torch.device(name)
+    return torch.device("cuda", {numbered})
+
+def main(name):
+    local = start()
+    device = choose(name, local)
+    ids = [{wrapped}] if device.type == "cuda" else None
+    model = DDP(nn.Linear(10, 2).to(device), device_ids=ids)
+    model(torch.zeros(4, 10).to(device)).sum().backward()
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--device", default="auto")
+main(parser.parse_args().device)
+"""
+
+
+@pytest.mark.parametrize("wrong", ["", "chosen", "numbered", "wrapped"])
+def test_a_condition_is_no_excuse_where_the_group_starts(wrong: str, lint_text: Lint) -> None:
+    """Nor is one that has nothing to do with the launch, or asks for a GPU."""
+    text = IN_BRANCHES
+    for name in ("chosen", "numbered", "wrapped"):
+        text = text.replace(f"{{{name}}}", "0" if name == wrong else "local")
+    assert len(lint_text(text, select=("DDP201",))) == bool(wrong)
+
+
+LISTS = """
+if dist.is_initialized():
+    ids = [local_rank]
+else:
+    ids = [0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "ids", "found"),
+    [
+        ("", "device_ids=(0,)", True),
+        ("", "[0]", True),
+        ("", "device_ids=[0] if torch.cuda.is_available() else None", True),
+        ("ids = [0]", "device_ids=ids", True),
+        ("ids = [local_rank]", "device_ids=ids", False),
+        ("", "[local_rank]", False),
+        (LISTS, "device_ids=ids", False),
+    ],
+)
+def test_lists_of_the_wrapper(before: str, ids: str, found: bool, lint_text: Lint) -> None:
+    text = f"{SETUPS['distributed']}{before}\nother = DDP(Net().to(device), {ids})\n"
+    assert bool(lint_text(text, select=("DDP201",))) is found
