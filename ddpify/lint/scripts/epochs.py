@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.lint.scripts.own_samplers import is_told_the_epoch
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import splits
 from ddpify.understanding.values import UNKNOWN, Instance
@@ -15,11 +16,15 @@ _BATCHES = "torch.utils.data.BatchSampler"
 
 
 def samplers_of(loader: Instance) -> Iterator[Instance]:
-    """What splits a loader's samples, also inside PyTorch's own batch sampler."""
+    """What splits a loader's samples, also inside PyTorch's own batch sampler, and what orders them
+    by the epoch that it is told.
+    """
     for atom in loader.arguments.get("sampler", UNKNOWN).atoms:
-        if isinstance(atom, Instance) and splits(atom):
+        if isinstance(atom, Instance) and (splits(atom) or is_told_the_epoch(atom)):
             yield atom
     for batches in loader.arguments.get("batch_sampler", UNKNOWN).atoms:
+        if isinstance(batches, Instance) and is_told_the_epoch(batches):
+            yield batches
         if not isinstance(batches, Instance) or batches.type != _BATCHES:
             continue
         held = [*batches.arguments.get("sampler", UNKNOWN).atoms]

@@ -142,15 +142,23 @@ def splits(atom: object) -> bool:
 
 
 def _takes_every_nth(kind: Class) -> bool:
-    """``indices[self.rank : self.total : self.parts]``, in a class of samplers."""
+    """``indices[self.rank : self.total : self.parts]``, in a class of samplers, not counted."""
     if not any(name.endswith("data.Sampler") for name in kind.library_bases()):
         return False
+    counted = {inner for one in walk(kind.node.body) if _counts(one) for inner in walk(one)}
     return any(
         isinstance(one, cst.Slice)
         and isinstance(one.step, cst.Attribute)
         and isinstance(one.lower, cst.Attribute)
+        and one not in counted
         for one in walk(kind.node.body)
     )
+
+
+def _counts(node: cst.CSTNode) -> bool:
+    """``len(indices[...])``."""
+    func = node.func if isinstance(node, cst.Call) else None
+    return isinstance(func, cst.Name) and func.value == "len"
 
 
 def _as_models(run: RunState, wrap: cst.BaseExpression, held: Value) -> Value:

@@ -88,7 +88,8 @@ from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.datasets import chooses, knows_its_rank, samplers
+from ddpify.lint.scripts.datasets import chooses, datasets, knows_its_rank, samplers
+from ddpify.lint.scripts.own_samplers import draws_by_itself, gives_all_ranks_the_same
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import apart
 from ddpify.understanding.taint.sources import ANY_RANK, WORLD
@@ -103,24 +104,35 @@ from ddpify.understanding.values import Instance
 )
 def check(script: Script) -> Iterator[Finding]:
     """Training loaders whose own sampler draws for one process."""
-    if not script.wraps or script.has_runtime or apart(script):
+    if not script.wraps or script.has_runtime:
         return
     for loader in script.training_loaders:
         held = samplers(loader)
         if loader.module is not script.module or not held or "**" in loader.arguments:
             continue
-        draws_for_one = all(chooses(one) and not knows_its_rank(script, one) for one in held)
-        if draws_for_one and not _gives_ranks_their_part(script, loader):
+        if all(_draws_for_one(script, one) for one in held) and not _splits(script, loader):
             yield Finding(
                 loader.site,
                 "its sampler draws a whole epoch on every rank: the data is not split",
             )
 
 
-def _gives_ranks_their_part(script: Script, loader: Instance) -> bool:
-    """Whether the data set, or anything else that goes into the loader, depends on the rank."""
+def _draws_for_one(script: Script, sampler: Instance) -> bool:
+    """Whether a sampler gives an order that nothing of the rank has a part in."""
+    if gives_all_ranks_the_same(script, sampler):
+        return draws_by_itself(script, sampler) or not apart(script)
+    return chooses(sampler) and not knows_its_rank(script, sampler) and not apart(script)
+
+
+def _splits(script: Script, loader: Instance) -> bool:
+    """Whether the data set, or anything else that goes into the loader, depends on the rank: not
+    the sampler, of which it is known that it does not use it.
+    """
     apart_from_others = ANY_RANK | {WORLD}
-    arguments = getattr(loader.site, "args", ())
+    held = samplers(loader)
+    unused = all(gives_all_ranks_the_same(script, one) for one in held)
     return any(
-        script.flow.sources(one.value, script.module) & apart_from_others for one in arguments
-    )
+        script.flow.sources(one.value, script.module) & apart_from_others
+        for one in getattr(loader.site, "args", ())
+        if not (unused and {*script.instances(one.value)} & {*held})
+    ) or any(unused and knows_its_rank(script, one) for one in datasets(loader))

@@ -1,0 +1,107 @@
+"""Samplers of the project: orders without the rank, of the rank's own, or that never change."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lint.conftest import Lint
+from tests.lint.setups import SETUPS
+
+RULES = ("DDP101", "DDP102", "DDP109", "DDP604")
+TEXT = """
+class Order(torch.utils.data.Sampler):
+    def __init__(self, data, rank, world, seed=0):
+        self.n, self.rank, self.world, self.seed = len(data), rank, world, seed
+        self.epoch = 0
+        self.own = list(range(self.n))[self.rank::self.world]
+
+    def __iter__(self):
+{order}
+
+    def part(self, order):
+        return order[self.rank::self.world]
+
+    def __len__(self):
+        return self.n // self.world
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+order = Order(dataset, rank, world_size)
+loader = DataLoader(dataset, {given}=order)
+for epoch in range(epochs):
+    order.set_epoch(epoch)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+"""
+DRAWN = ["g = torch.Generator()", "g.manual_seed(self.seed + self.epoch)",
+         "drawn = torch.randperm(self.n, generator=g).tolist()"]  # fmt: skip
+BY_RANK = [DRAWN[0], "g.manual_seed(self.epoch + self.rank)", DRAWN[2]]
+ORDERS: dict[str, tuple[list[str], str | None]] = {
+    "every n-th": ([*DRAWN, "return iter(drawn[self.rank::self.world])"], None),
+    "by a method": ([*DRAWN, "return iter(self.part(drawn))"], None),
+    "a block": (
+        [*DRAWN, "first = self.rank * len(self)", "return iter(drawn[first:first + len(self)])"],
+        None,
+    ),
+    "with replacement, for each rank its own": (
+        [*BY_RANK[:2], "return iter(torch.randint(self.n, (9,), generator=g).tolist())"],
+        None,
+    ),
+    "its own part, in an order of its own": (
+        [*BY_RANK[:2], "return iter([self.own[i] for i in torch.randperm(3, generator=g)])"],
+        None,
+    ),
+    "the first part for all": ([*DRAWN, "return iter(drawn[:len(self)])"], "DDP109"),
+    "all orders differ": ([*BY_RANK, "return iter(drawn[self.rank::self.world])"], "DDP604"),
+    "by NumPy": (
+        [
+            "drawn = np.random.default_rng(self.epoch + self.rank).permutation(self.n)",
+            "return iter(drawn[self.rank::self.world].tolist())",
+        ],
+        "DDP604",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_what_orders_are_made_of(name: str, lint_text: Lint) -> None:
+    lines, code = ORDERS[name]
+    found = lint_text(_text(lines), select=RULES)
+    assert [one.code for one in found] == ([code] if code else [])
+
+
+@pytest.mark.parametrize("name", ["every n-th", "by a method", "a block"])
+def test_an_order_that_is_never_told_the_epoch(name: str, lint_text: Lint) -> None:
+    lines, _ = ORDERS[name]
+    text = _text(lines).replace("order.set_epoch(epoch)", "pass")
+    assert [one.code for one in lint_text(text, select=RULES)] == ["DDP102"]
+    counted = text.replace("g = torch", "self.epoch += 1\n        g = torch")
+    assert lint_text(counted, select=RULES) == []
+
+
+def test_batches(lint_text: Lint) -> None:
+    lines = [*DRAWN, "for i in range(self.rank, self.n - 8, 8 * self.world):",
+             "    yield drawn[i:i + 8]"]  # fmt: skip
+    right = _text(lines).replace("DataLoader(dataset, sampler", "DataLoader(dataset, batch_sampler")
+    assert lint_text(right, select=RULES) == []
+    never = right.replace("order.set_epoch(epoch)", "pass")
+    assert [one.code for one in lint_text(never, select=RULES)] == ["DDP102"]
+    same = right.replace("range(self.rank, self.n - 8, 8 * self.world)", "range(0, len(self), 8)")
+    assert [one.code for one in lint_text(same, select=RULES)] == ["DDP109"]
+
+
+def test_a_data_set_that_is_split_already(lint_text: Lint) -> None:
+    lines, _ = ORDERS["the first part for all"]
+    part = "mine = torch.utils.data.Subset(dataset, range(rank, 100, world_size))\norder = Order("
+    text = (
+        _text(lines).replace("order = Order(", part).replace("dataset, sampler=", "mine, sampler=")
+    )
+    assert lint_text(text, select=RULES) == []
+
+
+def _text(order: list[str]) -> str:
+    inside = "\n".join(f"        {line}" for line in order)
+    return SETUPS["distributed"] + TEXT.replace("{order}", inside).replace("{given}", "sampler")
