@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.taint.call_graph import called
+from ddpify.understanding.taint.call_graph import called, read_as
 from ddpify.understanding.taint.flow_edges import FlowEdge
+from ddpify.understanding.values import Function
 
 _DEEP = 4  # from one name to the next
 
@@ -40,16 +41,26 @@ def _behind(script: Script, node: cst.CSTNode, depth: int) -> Iterator[cst.Attri
             if edge.value is None or edge.adds or _is_wrapped_again(script, edge, edges, node):
                 continue
             yield from _behind(script, edge.value, depth - 1)
-        if isinstance(node, cst.Attribute) and not edges:
-            yield from _behind(script, node.value, depth)
+        if isinstance(node, cst.Attribute):
+            properties = [*read_as(script.facts, node)]
+            yield from _returned(script, properties, depth)
+            if not (edges or properties):
+                yield from _behind(script, node.value, depth)
     elif isinstance(node, cst.IfExp):
         for side in (node.body, node.orelse):
             yield from _behind(script, side, depth)
     elif depth and isinstance(node, cst.Call):
-        for function in called(script.facts, node):
-            for one in function.module.structure.inside(function.node.body, cst.Return):
-                if one.value is not None:
-                    yield from _behind(script, one.value, depth - 1)
+        if "typing.cast" in script.names(node.func):
+            yield from _behind(script, node.args[-1].value, depth)
+        yield from _returned(script, called(script.facts, node), depth)
+
+
+def _returned(script: Script, functions: Iterable[Function], depth: int) -> Iterator[cst.Attribute]:
+    """What functions and properties give."""
+    for function in functions:
+        for one in function.module.structure.inside(function.node.body, cst.Return):
+            if one.value is not None:
+                yield from _behind(script, one.value, depth - 1)
 
 
 def _is_wrapped_again(

@@ -173,6 +173,11 @@ def _given_back(
     return args[0] if args else UNKNOWN
 
 
+def _cast(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+    """``typing.cast(kind, x)`` is `x`."""
+    return args[1] if len(args) > 1 else kwargs.get("val", UNKNOWN)
+
+
 def _divergence(
     run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
@@ -265,6 +270,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     **made_callables.FUNCTIONS,
     **operator_functions.FUNCTIONS,
     "types.SimpleNamespace": _simple_namespace,
+    "typing.cast": _cast,
     **dict.fromkeys(("torch.vmap", "torch.func.vmap", "functorch.vmap"), vectorised.made),
     "torch.utils.checkpoint.checkpoint": recomputing.called,
     **dict.fromkeys(DEFAULT_COLLATE, _put_together),

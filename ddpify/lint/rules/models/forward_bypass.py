@@ -104,6 +104,7 @@ from ddpify.lint.scripts.separate_losses import are_averaged_together
 from ddpify.lint.scripts.unwrapped import module_of, taken_out
 from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.taint.call_graph import read_as
 from ddpify.understanding.values import UNKNOWN, Instance, Params, deep_atoms
 
 _HARMLESS = frozenset(
@@ -139,13 +140,22 @@ def _is_bypass(script: Script, call: cst.Call, target: cst.Attribute) -> bool:
     if not is_resolved(script, target.value) or script.control.without_grad(call):
         return False
     wrappers = [a for a in script.instances(target.value) if is_wrapper(a)]
-    if module_of(call.func) is None and _is_the_model(script, call.func, wrappers):
+    if _is_a_name(script, call.func) and _is_the_model(script, call.func, wrappers):
         return False  # which is the reference from before the wrap: another rule's
     if not (script.strict or _may_be_trained(script, wrappers)):
         return False
     if any(_called_with_gradients(script, one, call) for one in wrappers):
         return False
     return reaches_loss(script, call) and not _is_detached(script, call)
+
+
+def _is_a_name(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether something is held by a name: not taken out of the wrapper there, by a function or a
+    property either.
+    """
+    if module_of(node) is not None or isinstance(node, cst.Call):
+        return False
+    return not (isinstance(node, cst.Attribute) and any(read_as(script.facts, node)))
 
 
 def _is_the_model(script: Script, node: cst.BaseExpression, wrappers: list[Instance]) -> bool:

@@ -171,13 +171,17 @@ def _calls_after(script: Script, move: cst.Call, wrap: cst.Call) -> bool:
     """Whether some code calls, after what wraps, what moves."""
     made, moved = (script.structure_of(one).function(one) for one in (wrap, move))
     wraps = script.control.callers(made) if made is not None else []
-    moves = script.control.callers(moved) if moved is not None else []
+    moves = [one.node for one in script.control.callers(moved)] if moved is not None else []
     return any(
-        first.module is second.module
-        and (order := script.structures[first.module].order)[first.node] < order[second.node]
+        (structure := script.structure_of(first.node)) is script.structure_of(second)
+        and structure.order[first.node] < structure.order[second]
         for first in wraps
-        for second in moves
+        for second in (*moves, *([move] if _is_in(script, first.node, moved) else ()))
     )
+
+
+def _is_in(script: Script, node: cst.CSTNode, function: cst.FunctionDef | None) -> bool:
+    return function is not None and script.structure_of(node).function(node) is function
 
 
 def _matters(script: Script, wrap: Wrap, call: cst.Call) -> bool:
