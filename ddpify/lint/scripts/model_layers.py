@@ -10,6 +10,7 @@ from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.runtime_names import WRAP
 from ddpify.understanding.model_structure import batchnorm_in, layers
 from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.values import Class, Instance
 
 _SYNCHRONISED = (
@@ -54,3 +55,19 @@ def is_trainable(layer: Instance) -> bool:
     return isinstance(layer.type, str) and (
         layer.type.startswith("torchvision.models.") or _TRAINABLE.match(layer.type) is not None
     )
+
+
+def has_parameters_of_its_own(script: Script, layer: Instance) -> bool:
+    """``self.scale = nn.Parameter(...)``, in a class of the project, which is trained."""
+    return isinstance(layer.type, Class) and any(
+        _is_trained_parameter(script, one.value)
+        for one in walk(layer.type.node)
+        if isinstance(one, cst.Assign) and isinstance(one.targets[0].target, cst.Attribute)
+    )
+
+
+def _is_trained_parameter(script: Script, made: cst.BaseExpression) -> bool:
+    if not isinstance(made, cst.Call) or "torch.nn.Parameter" not in script.names(made.func):
+        return False
+    trained = argument(made, "requires_grad", 1)
+    return trained is None or code_of(trained.value) != "False"

@@ -332,3 +332,43 @@ def test_one_of_several_models_may_have_no_dropout(
 ) -> None:
     found = findings(lint_text, CHOSEN.format(other=other) + STEP)
     assert ("DDP601" in {one.code for one in found}) is shown
+
+
+SCALED = """
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = {made}
+
+    def forward(self, x):
+        return x * self.scale
+
+class Loss(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Scale()
+
+    def forward(self, x, y):
+        return F.cross_entropy(self.inner(x), y)
+
+loss = {given}
+steps = torch.optim.SGD([*model.parameters(), *loss.parameters()], lr=0.1)
+for x, y in loader:
+    steps.zero_grad()
+    loss(model(x), y).backward()
+    steps.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "found"),
+    [
+        ("nn.Parameter(torch.ones(1))", "Loss()", True),
+        ("nn.Parameter(torch.ones(1))", "DDP(Loss())", False),
+        ("nn.Parameter(torch.ones(1), requires_grad=False)", "Loss()", False),
+        ("torch.ones(1)", "Loss()", False),
+    ],
+)
+def test_a_parameter_of_a_loss(made: str, given: str, found: bool, lint_text: Lint) -> None:
+    text = SETUPS["distributed"] + SCALED.replace("{made}", made).replace("{given}", given)
+    assert bool(lint_text(text, select=("DDP305",))) is found

@@ -54,7 +54,11 @@ import libcst as cst
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.hand_averages import may_average_by_hand
-from ddpify.lint.scripts.model_layers import is_part_of, is_trainable
+from ddpify.lint.scripts.model_layers import (
+    has_parameters_of_its_own,
+    is_part_of,
+    is_trainable,
+)
 from ddpify.lint.scripts.one_process import runs_alone
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED
@@ -203,7 +207,10 @@ def _outside(script: Script, owner: Instance, covered: list[Instance]) -> bool:
     if parts and not script.has_runtime:
         return False  # its other layers may or may not be used
     inside = {layer for part in parts for layer in layers(part)}
-    return any(layer not in inside and is_trainable(layer) for layer in layers(owner))
+    return any(
+        layer not in inside and (is_trainable(layer) or has_parameters_of_its_own(script, layer))
+        for layer in layers(owner)
+    )
 
 
 def _name(model: Instance) -> str:
