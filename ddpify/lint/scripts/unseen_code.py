@@ -14,6 +14,7 @@ from ddpify.understanding.taint.call_graph import called
 from ddpify.understanding.taint.flow_edges import FlowEdge
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import GIVEN, LOCAL, TOTAL
+from ddpify.understanding.values import Class
 
 _TOTALS = frozenset({TOTAL, GIVEN[TOTAL]})
 _PARTS = _TOTALS | {LOCAL, GIVEN[LOCAL]}
@@ -107,7 +108,20 @@ class UnseenCode:
         told = call.func.value
         if not isinstance(told, (cst.Name, cst.Attribute)) or self._is_module(told):
             return set()
+        if self._is_layer(told) and not any(map(self._is_total, call.args)):
+            return set()
         return self.script.control.locations(told)
+
+    def _is_layer(self, node: cst.Name | cst.Attribute) -> bool:
+        """``self.encoder`` of a model, which makes something of each batch and keeps no account."""
+        owners = self.script.instances(node.value) if isinstance(node, cst.Attribute) else []
+        return bool(owners) and all(
+            isinstance(one.type, Class) and "torch.nn.Module" in one.type.library_bases()
+            for one in owners
+        )
+
+    def _is_total(self, given: cst.Arg) -> bool:
+        return bool(self.script.labels(given.value) & _TOTALS)
 
     def _is_module(self, node: cst.BaseExpression) -> bool:
         """Whether a name is that of a known or local module, in code that no run gets to."""

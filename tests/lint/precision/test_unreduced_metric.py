@@ -585,3 +585,41 @@ def test_what_rank_0_alone_draws_is_no_part(
 ) -> None:
     text = SETUPS["distributed"] + "batches = iter(loader)\n" + ALONE.format(over=over, given=given)
     assert bool(lint_text(text, select=("DDP405",))) is found
+
+
+LAYERS = """
+from zoo import make
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = make("encoder")
+        self.skipped = getattr(self.body, "skipped", 1)
+        self.head = nn.Linear(10, 2)
+
+    def forward(self, x):
+        tokens = self.body.features(x)
+        rest = tokens[:, self.skipped:]
+        return self.head(rest)
+
+other = Encoder().to(device)
+if world_size > 1:
+    other = DDP(other)
+meter = make("meter")
+total = 0.0
+for x, y in loader:
+    loss = criterion(other(x), y)
+    loss.backward()
+    meter.update(loss.item())
+    total += loss.item()
+if rank == 0:
+    print({shown})
+"""
+
+
+@pytest.mark.parametrize(
+    ("shown", "found"), [("total / len(loader)", True), ("meter.average()", False)]
+)
+def test_a_layer_that_is_not_seen_is_no_meter(shown: str, found: bool, lint_text: Lint) -> None:
+    text = SETUPS["distributed"] + LAYERS.replace("{shown}", shown)
+    assert bool(lint_text(text, select=("DDP405",))) is found
