@@ -148,3 +148,48 @@ for epoch in range(epochs):
     assert not lint_text(scored, select=("DDP412",))
     trained = text.replace("{what}", "z.sum()").replace("{more}", "loss = loss + (x @ x.t()).sum()")
     assert lint_text(trained, select=("DDP412",))
+
+
+COUPLED = """
+def gathered(x):
+    parts = [torch.zeros_like(x) for _ in range(world_size)]
+    dist.all_gather(parts, x)
+    return torch.cat(parts)
+
+class Contrast(nn.Module):
+    def forward(self, z):
+        {first}
+        return F.cross_entropy(z @ z.t(), torch.arange(len(z), device=z.device))
+
+contrast = Contrast()
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        optimizer.zero_grad()
+        z = model(x)
+        {before}
+        contrast(z).backward()
+        optimizer.step()
+    with torch.no_grad():
+        {after}
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "line", "found"),
+    [
+        ("", "", True),
+        ("after", "print(gathered(model(torch.zeros(4, 10, device=device))))", True),
+        ("before", "z = gathered(z)", False),
+        ("before", "parts = gathered(z); parts[:len(z)] = z; z = parts", False),
+        ("first", "z = gathered(z)", False),
+    ],
+)
+def test_a_gathering_makes_whole_what_it_gathers(
+    where: str, line: str, found: bool, lint_text: Lint
+) -> None:
+    """What an evaluation gathers comes to no loss."""
+    text = COUPLED
+    for name in ("first", "before", "after"):
+        text = text.replace(f"{{{name}}}", line if name == where else "pass")
+    assert bool(lint_text(SETUPS["distributed"] + text, select=("DDP412",))) is found

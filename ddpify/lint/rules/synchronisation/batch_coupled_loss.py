@@ -69,6 +69,7 @@ from ddpify.lint.scripts.mixing import mixes_samples
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
+from ddpify.understanding.taint.call_graph import wrapped_forwards
 from ddpify.understanding.taint.sources import SANITIZED
 
 _GATHERS = (
@@ -88,7 +89,7 @@ _GATHERS = (
 )
 def check(script: Script) -> Iterator[Finding]:
     """Places where samples of one batch first meet, on the way to a loss."""
-    if not script.wraps or script.uses(*_GATHERS):
+    if not script.wraps or script.once(_may_gather_for_a_loss):
         return
     order = script.structure.order
     met = (node for node in script.facts.values if node in order and mixes_samples(script, node))
@@ -103,6 +104,32 @@ def check(script: Script) -> Iterator[Finding]:
                 "mixes samples of a batch with each other: each rank does so with its own alone",
             )
             return
+
+
+def _may_gather_for_a_loss(script: Script) -> bool:
+    """Whether ranks gather what they have where they train: for a loss, as far as is seen. What an
+    evaluation gathers comes to none.
+    """
+    if not script.uses(*_GATHERS):
+        return False
+    loops = [
+        loop
+        for structure in script.structures.values()
+        for loop in structure.all(cst.For)
+        if script.loaders_in(loop.iter) and script.trains(loop.body)
+    ]
+    done = [one for loop in loops for one in _done_in(script, loop.body)]
+    return not loops or any(name.startswith(_GATHERS) for one in done for name in script.names(one))
+
+
+def _done_in(script: Script, body: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """What a block calls, also in the forwards of wrapped models."""
+    for one in script.reached(body):
+        if isinstance(one, cst.Call):
+            yield one.func
+            for function in wrapped_forwards(script.facts, one):
+                inner = script.reached(function.node)
+                yield from (x.func for x in inner if isinstance(x, cst.Call))
 
 
 def _only_evaluates(script: Script, node: cst.CSTNode) -> bool:
