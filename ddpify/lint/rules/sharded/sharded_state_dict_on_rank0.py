@@ -1,8 +1,9 @@
 """The state of a sharded model is taken on some ranks only.
 
 ## What it does
-Looks for `state_dict()` of an FSDP model, or of its optimizer, under a condition on the rank, and
-for `torch.save` of a `fully_shard` model's own `state_dict()`.
+Looks for `state_dict()` of an FSDP model, or of its optimizer, and other calls that gather it, such
+as `FSDP.optim_state_dict()` and `get_model_state_dict()`, under a condition on the rank, and for
+`torch.save` of a `fully_shard` model's own `state_dict()`.
 
 ## Why is this bad
 Each rank holds a part. FSDP gathers them all in `state_dict()`: rank 0 waits for the others
@@ -68,14 +69,30 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.branches_of_wrappers import may_be_one_of
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import FSDP
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.taint.sources import ANY_RANK
 from ddpify.understanding.values import UNKNOWN, Instance, Params, deep_atoms
+
+_METHODS = ("state_dict", "clip_grad_norm_")
+_FUNCTIONS = (
+    *(
+        f"{FSDP}.{name}"
+        for name in (
+            "state_dict", "optim_state_dict", "full_optim_state_dict", "sharded_optim_state_dict",
+            "summon_full_params", "clip_grad_norm_",
+        )
+    ),
+    *(
+        f"torch.distributed.checkpoint.state_dict.get_{name}state_dict"
+        for name in ("", "model_", "optimizer_")
+    ),
+)  # fmt: skip
 
 
 @rule(
@@ -84,23 +101,34 @@ from ddpify.understanding.values import UNKNOWN, Instance, Params, deep_atoms
 def check(script: Script) -> Iterator[Finding]:
     """States of sharded things where not all ranks take part, or only their own part is kept."""
     seen: set[cst.Call] = set()
-    for call in script.method_calls("state_dict"):
-        assert isinstance(call.func, cst.Attribute)
-        held = script.instances(call.func.value)
-        if (
-            held
-            and all(_is_sharded(script, one) for one in held)
-            and script.control.on_some_ranks(call)
-        ):
+    for call, model in _gathering(script):
+        held = script.instances(model)
+        sharded = [one for one in held if _is_sharded(script, one)]
+        if not sharded or not script.control.on_some_ranks(call):
+            continue
+        sure = len(sharded) == len(held)
+        if sure or may_be_one_of(script, call, model, sharded):
             seen.add(call)
             yield Finding(
                 call,
                 "every rank holds a part of this: the others must take part, or parts are lost",
+                confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
             )
     for save in script.calls("torch.save"):
         for call in _own_shards(script, save):
             if call not in seen:
                 yield Finding(call, "each rank saves its own shards, all to the same file")
+
+
+def _gathering(script: Script) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
+    """The calls that gather a model or its optimizer, with what holds it."""
+    for call in script.method_calls(*_METHODS):
+        assert isinstance(call.func, cst.Attribute)
+        yield call, call.func.value
+    for call in script.calls(*_FUNCTIONS):
+        given = argument(call, "model", 0) or argument(call, "module", 0)
+        if given is not None:
+            yield call, given.value
 
 
 def _is_sharded(script: Script, one: Instance) -> bool:
