@@ -13,7 +13,7 @@ from ddpify.lint.scripts.set_by_rank import is_for_the_others, is_set_by_rank
 from ddpify.understanding.structure import Guard, walk
 from ddpify.understanding.syntax import code_of, spreads
 from ddpify.understanding.taint.call_graph import called, passed
-from ddpify.understanding.taint.dependencies import constant_key
+from ddpify.understanding.taint.constant_keys import constant_key
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.values import Bound, Method
 

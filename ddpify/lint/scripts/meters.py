@@ -117,8 +117,9 @@ class Meters:
                 if isinstance(call.func, cst.Attribute):
                     yield call.func.value, given
             for target, value in _assignments(structure):
-                if isinstance(target, cst.Attribute):
-                    yield target.value, [value]
+                changed = target.value if isinstance(target, cst.Subscript) else target
+                if isinstance(changed, cst.Attribute):
+                    yield changed.value, [value]
 
 
 def _assignments(structure: Structure) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:

@@ -177,7 +177,7 @@ class _SetByRank:
 
     def _is_agreed_on(self, location: Location, use: cst.CSTNode) -> bool:
         """Whether a collective gets a value above its use: ``broadcast(stop, 0)``."""
-        if location not in self.flow.sanitized:
+        if location not in self.flow.sanitized and not self.flow.has_reduced_entry(location):
             return False
         order = self.control.script.structure_of(use).order
         return any(

@@ -17,6 +17,7 @@ from ddpify.understanding.structure import Structure, children, walk
 from ddpify.understanding.syntax import argument as given_as
 from ddpify.understanding.taint import sources
 from ddpify.understanding.taint.call_graph import called, read_as
+from ddpify.understanding.taint.constant_keys import constant_key
 from ddpify.understanding.taint.locations import Location, Locations
 from ddpify.understanding.taint.sanitizers import gathering_functions
 from ddpify.understanding.taint.sources import LENGTH, SANITIZED
@@ -382,19 +383,6 @@ def _takes_next(node: cst.Call) -> bool:
 def _asks_for_ranks(node: cst.CSTNode) -> bool:
     """``rank != -1`` tells nothing of the rank; ``labels != -1`` is another one on each."""
     return isinstance(node, cst.Comparison) and sources.asks_whether_distributed(node)
-
-
-def constant_key(node: cst.BaseExpression) -> str | None:
-    """``key`` of ``x["key"]`` and of ``x.get("key")``."""
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        first = node.args[0].value if node.args and node.func.attr.value == "get" else None
-        return str(first.evaluated_value) if isinstance(first, cst.SimpleString) else None
-    if not isinstance(node, cst.Subscript) or len(node.slice) != 1:
-        return None
-    inner = node.slice[0].slice
-    if isinstance(inner, cst.Index) and isinstance(inner.value, cst.SimpleString):
-        return str(inner.value.evaluated_value)
-    return None
 
 
 def _iterated(node: cst.Call, names: list[str]) -> list[cst.Arg]:

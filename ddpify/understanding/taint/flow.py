@@ -83,6 +83,7 @@ class Flow:
             spawned += collector.spawned
             computed += collector.computed_ranks
             in_place |= collector.in_place
+            self._reduce_entries(collector.entries)
             copied += collector.copied
         self._join_unseen(where, in_place)
         for into, source in copied:
@@ -90,6 +91,7 @@ class Flow:
                 in_place |= into
         self.made_of.count_gpus(self._counts_of_gpus())
         self._sanitize_arguments(in_place, where)
+        self._pass_entries_back()
         self._objects = CleanedObjects(facts, structures)
         known = set(self.sanitized)
         self._sanitize_collections()
@@ -122,7 +124,14 @@ class Flow:
 
     def is_agreed_on(self, locations: Iterable[Location]) -> bool:
         """Whether a collective makes the same on all ranks what is set, in some object at least."""
-        return all(one in self.sanitized or one in self._objects.locations for one in locations)
+        return all(
+            one in self.sanitized or one in self._objects.locations or self.has_reduced_entry(one)
+            for one in locations
+        )
+
+    def has_reduced_entry(self, location: Location) -> bool:
+        """Whether a collective gets an entry of a collection: ``all_reduce(totals["loss"])``."""
+        return bool(self._reduced_entries.get(location))
 
     def is_reduced_before(self, one: Instance, text: cst.CSTNode, read: cst.CSTNode) -> bool:
         """Whether what an object's method makes a text of is whole where that object is shown."""
@@ -509,10 +518,27 @@ class Flow:
                     todo += [one for one in given if one not in self.sanitized]
                     self.sanitized.update(given)
 
+    def _reduce_entries(self, entries: Iterable[tuple[Location, str]]) -> None:
+        for location, key in entries:
+            self._reduced_entries[location].add(key)
+
+    def _pass_entries_back(self) -> None:
+        """The same of single entries: ``reduce(totals)``, where it gets ``totals["loss"]``."""
+        todo = list(self._reduced_entries)
+        while todo:
+            location = todo.pop()
+            for edge in self._edges_by_location.get(location, ()):
+                given = _handed_on(edge) if edge.passes else []
+                for one in given:
+                    fresh = self._reduced_entries[location] - self._reduced_entries[one]
+                    self._reduced_entries[one] |= fresh
+                    todo += [one] if fresh else []
+
     def _sanitize_collections(self) -> None:
         """What a loop hands to a collective one by one: ``for one in totals: all_reduce(one)``."""
         for edge in self.edges:
-            if isinstance(edge.node, cst.For) and self.sanitized.intersection(edge.targets):
+            loops = isinstance(edge.node, (cst.For, cst.CompFor))
+            if loops and self.sanitized.intersection(edge.targets):
                 sources = (one for one in edge.source if not self._is_loader(one.node))
                 self.sanitized.update(one.location for one in sources if one.location is not None)
 

@@ -29,8 +29,9 @@ from ddpify.understanding.taint.call_graph import (
     passed,
     wrapped_forwards,
 )
+from ddpify.understanding.taint.constant_keys import constant_key, entry_in
 from ddpify.understanding.taint.copies import is_copy
-from ddpify.understanding.taint.dependencies import Dependencies, Dependency, constant_key
+from ddpify.understanding.taint.dependencies import Dependencies, Dependency
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.reaching_definitions import reaching_definition
 from ddpify.understanding.taint.spawning import spawned_arguments, spawned_ranks
@@ -84,6 +85,7 @@ class Collector:
             Location, list[cst.CSTNode]
         ] = {}  # what passes through a collective, where
         self.in_place: set[Location] = set()  # what a collective changes where it is
+        self.entries: set[tuple[Location, str]] = set()  # of which it changes one entry, by its key
         self.copied: list[
             tuple[set[Location], set[Location]]
         ] = []  # from the second into the first
@@ -317,10 +319,17 @@ class Collector:
         names = set(library_names(self.facts.values.get(node.func)))
         if names & REDUCING or self._reduces_unseen(node):
             for argument in node.args:
-                for location in self._reduced(argument.value) | self._named(argument.value):
+                found = self._reduced(argument.value) | self._named(argument.value)
+                key = entry_in(argument.value)
+                if key is not None:
+                    self.entries |= {(location, key) for location in found}
+                    continue
+                for location in found:
                     self.sanitized.setdefault(location, []).append(node)
         if names & IN_PLACE and node.args and not self._is_copied(node.args[0].value):
-            self.in_place |= self.dependencies.locations_of(node.args[0].value, self.module)
+            changed = node.args[0].value
+            if entry_in(changed) is None:
+                self.in_place |= self.dependencies.locations_of(changed, self.module)
         if INIT_GROUP in names:
             for one in node.args:
                 told = self.told.get(one.keyword.value) if one.keyword is not None else None

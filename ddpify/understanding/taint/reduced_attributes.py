@@ -12,6 +12,7 @@ import libcst as cst
 from ddpify.understanding.libraries.distributed import REDUCING_NAMES
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.taint import sources
+from ddpify.understanding.taint.constant_keys import entry_in
 
 # What tensors and others have methods of, too: ``scores.gather(1, chosen)``.
 _OF_TENSORS = frozenset({"gather", "scatter", "reduce", "broadcast"})
@@ -65,7 +66,8 @@ def _is_another_name(node: cst.CSTNode) -> bool:
 def _handed_over(call: cst.Call) -> Iterator[str]:
     """What a collective gets, and the object whose method reduces it."""
     for argument in call.args:
-        yield from _names(argument.value)
+        if entry_in(argument.value) is None:  # one entry alone is not all that an object keeps
+            yield from _names(argument.value)
     if isinstance(call.func, cst.Attribute):
         yield from (one for one in _names(call.func.value) if one != "self")
 
