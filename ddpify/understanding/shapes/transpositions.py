@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.shapes.dimensions import named_dimensions
-from ddpify.understanding.values import Value
+from ddpify.understanding.values import NO_ROWS, Value
 
 _OF_ALL = frozenset("T H".split())  # dimensions, as NumPy's transpose() without arguments
 _OF_THE_LAST = frozenset("mT mH adjoint matrix_transpose".split())
@@ -34,8 +34,11 @@ def place(
 ) -> int | None:
     """Which dimension the rows lie along afterwards; None where that is not known.
 
-    Where the number of dimensions is not known, ``T`` is taken for that of a matrix.
+    Where the number of dimensions is not known, ``T`` is taken for that of a matrix. A single
+    sample has no rows, however its dimensions lie.
     """
+    if dim == NO_ROWS:
+        return dim
     if name == "t" or (name in _OF_ALL and not ndim):
         return 1 - dim if dim < 2 else None
     if name in _OF_THE_LAST:
