@@ -23,6 +23,7 @@ _OWN = re.compile(
     r"(?i)(?<![a-z])(local_)?(rank|shard|gpu|worker|host|proc|pid|node|job|task|chunk)"
     r"(_?(id|idx|index|no|num|name))?(?![a-z])"
 )
+_DECIMALS = re.compile(r"\.\d+[feg%]$")
 # Libraries whose functions give all processes the same path.
 _PLAIN = tuple(
     f"{name}."
@@ -63,25 +64,51 @@ def _words_of(script: Script, target: cst.BaseExpression) -> Iterator[cst.CSTNod
     function of the project gets is looked at where its result has something of it.
     """
     yield from _put_in(script, target)
-    todo, seen = script.flow.locations(target, script.owners[target]), set[Location]()
+    start = script.flow.locations(target, script.owners[target])
+    todo, seen = start - _measured(script, target), set[Location]()
     while todo:
         fresh, todo = todo - seen, set()
         seen |= fresh
         for edge in script.flow.edges_into(fresh):
             if edge.value is not None and not _is_place(script, edge.value):
                 yield from _put_in(script, edge.value)
-                todo |= {one.location for one in edge.source if one.location is not None}
+                made = {one.location for one in edge.source if one.location is not None}
+                todo |= made - _measured(script, edge.value)
 
 
 def _put_in(script: Script, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """An expression's nodes, without lengths and what the project's functions are passed."""
     if isinstance(node, cst.Call) and "builtins.len" in script.names(node.func):
         return
+    if _has_decimals(node):
+        return
     yield node
     if isinstance(node, cst.Call) and any(True for _ in called(script.facts, node)):
         return
     for child in node.children:
         yield from _put_in(script, child)
+
+
+def _measured(script: Script, node: cst.CSTNode) -> set[Location]:
+    """What a text shows with decimals: a loss or an accuracy, whatever it was made by."""
+    return {
+        location
+        for part in walk(node)
+        if _has_decimals(part)
+        for one in walk(part)
+        if isinstance(one, (cst.Name, cst.Attribute))
+        for location in script.control.locations(one)
+    }
+
+
+def _has_decimals(node: cst.CSTNode) -> bool:
+    """``{accuracy:.2f}``: no process has such a number."""
+    if not isinstance(node, cst.FormattedStringExpression) or node.format_spec is None:
+        return False
+    spec = "".join(
+        one.value for one in node.format_spec if isinstance(one, cst.FormattedStringText)
+    )
+    return _DECIMALS.search(spec) is not None
 
 
 def _is_place(script: Script, node: cst.BaseExpression) -> bool:

@@ -440,3 +440,26 @@ note(1)
     )
     assert not lint_text(text.replace("{lock}", lock), select=("DDP501",))
     assert lint_text(text.replace("{lock}", "pass"), select=("DDP501",))
+
+
+MEASURED = """
+from zoo import score, name_of
+
+value = score(model)
+torch.save(model.module.state_dict(), {path})
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ('f"net-{value:.2f}.pt"', True),
+        ('f"net-{value:.3e}.pt"', True),
+        ('f"net-{value}.pt"', False),
+        ('f"net-{rank:.0f}.pt"', False),
+        ('f"net-{name_of(value)}-{value:.2f}.pt"', False),
+    ],
+)
+def test_a_number_with_decimals_is_no_process(path: str, found: bool, lint_text: Lint) -> None:
+    text = SETUPS["distributed"] + MEASURED.replace("{path}", path)
+    assert bool(lint_text(text, select=("DDP501",))) is found
