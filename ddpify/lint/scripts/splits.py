@@ -109,24 +109,29 @@ def _deciding(script: Script) -> Iterator[cst.Call]:
 
     ``if path in held: val.append(path) else: train.append(path)``, where ``held`` is drawn.
     """
+    order = script.structure.order
+    places = (one for one in script.once(_filling) if one in order)
+    # Many places stand under the same conditions, and these are made of much of the program.
+    tests = [*dict.fromkeys(one.test for at in places for one in script.structure.guards(at))]
+    for one in script.flow.ancestry_of(tests, script.module):
+        if isinstance(one.node, cst.Call) and one.node in order:
+            yield one.node
+
+
+def _filling(script: Script) -> list[cst.CSTNode]:
+    """What puts something into the lists, of any file, that data sets are made of."""
     made = (one.site for loader in script.training_loaders for one in datasets(loader))
-    for site in dict.fromkeys(one for one in made if isinstance(one, cst.Call)):
-        module = script.owners.get(site)
-        sources = [
-            one
-            for given in site.args
-            for one in (script.flow.ancestry(given.value, module) if module is not None else ())
-        ]
-        filled = script.flow.edges_into({x.location for x in sources if x.location is not None})
-        added = (x.node for x in filled if isinstance(x.node, (cst.Call, cst.AugAssign)))
-        for place in dict.fromkeys(added):
-            for guard in script.structure.guards(place) if place in script.structure.order else ():
-                asked = script.flow.ancestry(guard.test, script.module)
-                yield from (
-                    x.node
-                    for x in asked
-                    if isinstance(x.node, cst.Call) and x.node in script.structure.order
-                )
+    sites = dict.fromkeys(one for one in made if isinstance(one, cst.Call) and one in script.owners)
+    kept = {
+        one.location
+        for site in sites
+        for one in script.flow.ancestry_of(
+            [given.value for given in site.args], script.owners[site]
+        )
+        if one.location is not None
+    }
+    moves = (one.node for one in script.flow.edges_into(kept))
+    return [*dict.fromkeys(one for one in moves if isinstance(one, (cst.Call, cst.AugAssign)))]
 
 
 def _add(

@@ -150,8 +150,15 @@ class Flow:
 
     def ancestry(self, node: cst.BaseExpression, module: ModuleFile) -> Iterator[Dependency]:
         """Everything that went into an expression's value, however indirectly."""
+        return self.ancestry_of([node], module)
+
+    def ancestry_of(
+        self, nodes: Iterable[cst.BaseExpression], module: ModuleFile
+    ) -> Iterator[Dependency]:
+        """Everything that went into the values of expressions of a file, gone through once."""
         made = self._made_from
-        todo, seen = list(self.made_of.of(node, module)), set[Location]()
+        todo = [one for node in nodes for one in self.made_of.of(node, module)]
+        seen = set[Location]()
         while todo:
             one = todo.pop()
             yield one
