@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -198,7 +198,7 @@ class Reading(Understood):
         """Collections whose order differs between processes."""
         return Ordering(self.facts, self.structures, self.flow)
 
-    def labels(self, node: cst.BaseExpression) -> set[str]:
+    def labels(self, node: cst.BaseExpression) -> Set[str]:
         """The labels of an expression (see ``understanding.labels.sources``)."""
         return self.flow.of(node, self.owners.get(node, self.module))
 

@@ -59,6 +59,7 @@ class Flow:
         self.labels: dict[Location, set[str]] = defaultdict(set)
         self._entries: dict[Location, Entries] = defaultdict(lambda: defaultdict(set))
         self.begun: list[tuple[Location, str]] = []
+        self._asked: dict[cst.CSTNode, frozenset[str]] = {}  # labels, until any are added
         self.edges: list[FlowEdge] = []
         self.joined: set[Location] = set()  # slots that another name of an unseen object sets
         self.sanitized: set[Location] = set()
@@ -107,15 +108,21 @@ class Flow:
         self._label_told(told["world_size"], WORLD, {WORLD})
 
     # ------------------------------------------------------------------ questions
-    def of(self, node: cst.BaseExpression, module: ModuleFile) -> set[str]:
+    def of(self, node: cst.BaseExpression, module: ModuleFile) -> Set[str]:
         """The labels of an expression."""
+        known = self._asked.get(node)
+        if known is None:
+            known = self._asked[node] = self._labels_of(node, module)
+        return known
+
+    def _labels_of(self, node: cst.BaseExpression, module: ModuleFile) -> frozenset[str]:
         found: set[str] = set()
         for one in self.made_of.of(node, module):
             labels = self._carried(one)
             if self._is_sanitized(one) or self._has_reduced_entries(one):
                 labels = labels - _AGREED
             found |= labels - _PARTS if self._objects.cleans(one, asked=True) else labels
-        return {TAKEN.get(label, label) for label in found}
+        return frozenset(TAKEN.get(label, label) for label in found)
 
     @property
     def numbers_nodes_apart(self) -> bool:
@@ -310,6 +317,7 @@ class Flow:
         self._begin(location, label)
 
     def _begin(self, location: Location, label: str) -> None:
+        self._asked.clear()
         self.labels[location].add(label)
         self._entries[location][None].add(label)
 
@@ -326,6 +334,7 @@ class Flow:
 
     def _spread(self, extra: dict[cst.CSTNode, set[str]]) -> None:
         """Follow all labels along all moves, again along those that read what has changed."""
+        self._asked.clear()
         due = set(range(len(self.edges)))
         while due:
             now, due = sorted(due), set()
