@@ -141,12 +141,13 @@ def _update(script: Script, kind: Class) -> cst.CSTNode | None:
         assert isinstance(function, Function)
         if script.collectives(function.node) or not isinstance(function.node, cst.FunctionDef):
             return None
-        rows = script.flow.derived(_given(function.node))
-        for node in script.reached(function.node):
-            if _writes(script, kind, node, buffers) and any(
-                script.flow.locations(source, script.owners[node]) & rows
-                for source in in_place_writes.sources(node)
-            ):
+        reached = script.reached(function.node)
+        writes = [node for node in reached if _writes(script, kind, node, buffers)]
+        rows = script.flow.derived(_given(function.node)) if writes else set[Location]()
+        for node in writes:
+            sources = in_place_writes.sources(node)
+            owner = script.owners[node]
+            if any(script.flow.locations(source, owner) & rows for source in sources):
                 return node
     return None
 
