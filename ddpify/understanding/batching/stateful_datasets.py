@@ -1,8 +1,8 @@
 """Data sets that go on from sample to sample: each rank must take all samples, and keep its own.
 
 ``self.file.readline()`` and ``next(self.lines)`` in ``__getitem__`` give what comes next, whatever
-the index is, and so does what ``self.position`` says that ``__getitem__`` counts up. What is
-looked up first, as by ``self.file.seek(self.offsets[index])``, does not. Nor do samples stay what
+the index is, and so does what ``__getitem__`` writes down for the next sample. What is looked up
+first, as by ``self.file.seek(self.offsets[index])``, does not. Nor do samples stay what
 they are that are changed where they are stored each time they are taken.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
-from ddpify.understanding.batching import changed_samples
+from ddpify.understanding.batching import changed_samples, kept_between_samples
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import UNKNOWN, Class, Function, Instance, Value
@@ -23,7 +23,9 @@ _NEXT = ("readline", "__next__")
 def goes_on(loader: Instance, seen: Mapping[cst.CSTNode, Value]) -> bool:
     """Whether a loader's samples go by those that were taken before, as ``seen`` tells."""
     return any(
-        _takes_next(nodes) or changed_samples.changes_samples(loader, nodes, seen)
+        kept_between_samples.keeps(atom.type)
+        or _takes_next(nodes)
+        or changed_samples.changes_samples(loader, nodes, seen)
         for atom in loader.arguments.get("dataset", UNKNOWN).atoms
         if isinstance(atom, Instance) and isinstance(atom.type, Class)
         for nodes in [_read_for_a_sample(atom.type)]
@@ -38,30 +40,7 @@ def _read_for_a_sample(dataset: Class) -> list[cst.CSTNode]:
 def _takes_next(nodes: list[cst.CSTNode]) -> bool:
     calls = [node for node in nodes if isinstance(node, cst.Call)]
     sought = any(_method(c) == "seek" and not _is_start(c) for c in calls)
-    return _counts_on(nodes) or (not sought and any(_is_next(call) for call in calls))
-
-
-def _counts_on(nodes: list[cst.CSTNode]) -> bool:
-    """Whether a number that the data set holds is counted up, and read where it is not."""
-    counts = [(node, name) for node in nodes for name in _counted(node)]
-    counted = {name for _, name in counts}
-    written = {id(node.target) for node in nodes if isinstance(node, cst.AssignTarget)}
-    written |= {id(inner) for node, _ in counts for inner in walk(node)}
-    return any(
-        isinstance(node, cst.Attribute) and dotted(node) in counted and id(node) not in written
-        for node in nodes
-    )
-
-
-def _counted(node: cst.CSTNode) -> Iterator[str]:
-    """``self.n`` of ``self.n += 1`` and ``self.n = self.n + 1``."""
-    found: list[str | None] = []
-    if isinstance(node, cst.AugAssign):
-        found = [dotted(node.target)]
-    elif isinstance(node, cst.Assign) and isinstance(node.value, cst.BinaryOperation):
-        held = (dotted(node.value.left), dotted(node.value.right))
-        found = [name for name in (dotted(one.target) for one in node.targets) if name in held]
-    yield from (name for name in found if name and _is_own(name))
+    return not sought and any(_is_next(call) for call in calls)
 
 
 def _is_own(name: str) -> bool:
