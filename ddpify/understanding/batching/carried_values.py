@@ -40,7 +40,7 @@ _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED, Placement.COUNT
 
 def read(run: RunState, owner: Instance, key: str, held: Value) -> Value:
     """What an object holds under a key, with parts of an earlier batch marked as such."""
-    if (owner, key) in run.written or not any(frame.loops for frame in run.frames):
+    if (owner, key) in run.written.places or not any(frame.loops for frame in run.frames):
         return held  # of this batch: what it holds makes no difference, and is not looked into
     if not held_parts.may_be_in(run, held):
         return held
@@ -50,40 +50,6 @@ def read(run: RunState, owner: Instance, key: str, held: Value) -> Value:
     if any(map(_is_part, held.atoms)):
         _note(run, (owner, key))
     return _marked(held)
-
-
-class Written:
-    """What objects get in a round, from the start of a branching on: one side has not the other's.
-
-    After it, what either side has written counts as written, if that side's end is reached.
-    """
-
-    def __init__(self, run: RunState) -> None:
-        self._run = run
-        self._known = self._sets()
-        self._left: list[list[set[tuple[object, str]]]] = []
-
-    def _sets(self) -> list[set[tuple[object, str]]]:
-        return [set(written) for written in (self._run.written, *self._run.writing[-1:])]
-
-    def _set(self, all_written: list[set[tuple[object, str]]]) -> None:
-        held = (self._run.written, *self._run.writing[-1:])
-        for written, places in zip(held, all_written, strict=True):
-            written.clear()
-            written |= places
-
-    def reached(self) -> None:
-        """A side has come to its end."""
-        self._left.append(self._sets())
-
-    def next_side(self) -> None:
-        """The other side starts from what was there."""
-        self._set(self._known)
-
-    def join(self) -> None:
-        """After both sides."""
-        if self._left:
-            self._set([set().union(*sides) for sides in zip(*self._left, strict=True)])
 
 
 def places_in(held: Value) -> Iterator[tuple[object, str]]:

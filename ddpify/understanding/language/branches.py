@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import narrowing, uses
-from ddpify.understanding.batching import carried_values, joint_loaders
+from ddpify.understanding.batching import joint_loaders
 from ddpify.understanding.language import branch_tests, patterns
 from ddpify.understanding.libraries import own_methods
+from ddpify.understanding.run_state.written import Branching
 from ddpify.understanding.syntax import is_main_guard
 from ddpify.understanding.values import UNKNOWN, Instance, Value, either, value
 
@@ -49,7 +50,7 @@ def _branches(run: RunState, node: cst.If, truth: bool | None) -> bool:
     expected = branch_tests.by_defaults(run, node.test) if truth is None and not against else None
     taken = joint_loaders.Taken(run)
     ends: list[_End] = []
-    written = carried_values.Written(run)
+    written = Branching((run.written, *run.writing[-1:]))
     left: frozenset[frozenset[Instance]] = frozenset()
     for holds in (True, False):
         possible = _narrow(run, node.test, holds=holds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
 
 import libcst as cst
@@ -11,6 +11,7 @@ from ddpify.understanding.contexts import into_forward
 from ddpify.understanding.frames import Frame
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.run_state.state import State
+from ddpify.understanding.run_state.written import Place, Written
 from ddpify.understanding.values import CONTAINERS, Class, Function, Instance, Value, join
 
 _IN_TURN = (*CONTAINERS, "torch.utils.data.DataLoader")
@@ -92,20 +93,20 @@ class Objects(State):
         if isinstance(target.type, Class):
             self._forget_set(target, name)
 
-    def note_written(self, places: set[tuple[object, str]]) -> None:
+    def note_written(self, places: Set[Place]) -> None:
         """These hold what was written since the last batch came."""
-        self.written |= places
+        self.written.add(places)
         if self.writing:
-            self.writing[-1] |= places
+            self.writing[-1].add(places)
 
     @contextmanager
     def noting_writes(self, key: object) -> Iterator[None]:
         """Inside, a body runs: where its result is taken again, it has written the same."""
-        self.writing.append(set())
+        self.writing.append(Written())
         try:
             yield
         finally:
-            self.wrote[key] = self.writing.pop()
+            self.wrote[key] = self.writing.pop().places
             self.note_written(self.wrote[key])
 
     def _forget_set(self, target: Instance, name: str) -> None:

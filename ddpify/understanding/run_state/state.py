@@ -14,6 +14,7 @@ from ddpify.understanding.frames import Frame, Rounds
 from ddpify.understanding.merged_calls import BRIEF, EXACT, Ways
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.run_state.code import Code
+from ddpify.understanding.run_state.written import Place, Written
 from ddpify.understanding.training_modes import Modes
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -102,9 +103,9 @@ class State(Code):
         # Whether what this pass has started with stays a part of what the next one starts with.
         self.settling = False
         # What objects hold: written since the last batch came; read when it was of an earlier one.
-        self.written: set[tuple[object, str]] = set()
-        self.writing: list[set[tuple[object, str]]] = []  # the same of calls in progress
-        self.wrote: dict[object, set[tuple[object, str]]] = {}  # and of those with a known result
+        self.written = Written()
+        self.writing: list[Written] = []  # the same of calls in progress
+        self.wrote: dict[object, set[Place]] = {}  # and of those with a known result
         self.carried: set[tuple[object, str]] = set()
         self.aged: dict[Instance, Instance] = {}  # collections, as a later round has them
         self.set_around: dict[tuple[object, str], Value] = {}  # parts that names of others got
