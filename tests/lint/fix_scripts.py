@@ -127,9 +127,11 @@ PATTERNS = (
     Pattern(
         "DDP319",
         tuple(
-            _TRAINING + "from torch.utils.checkpoint import checkpoint\n"
-            f"y = checkpoint(nn.Tanh(), torch.ones(2, 1, requires_grad=True){given})\n"
-            "y.sum().backward()\n"
+            "from torch.utils.checkpoint import checkpoint\n\n"
+            "class Deep(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+            "        self.layer = nn.Linear(1, 1)\n\n    def forward(self, x):\n"
+            f"        return checkpoint(self.layer, x{given})\n\n"
+            "model = DistributedDataParallel(Deep())\nmodel(torch.ones(2, 1)).sum().backward()\n"
             for given in ("", ", use_reentrant=True")
         ),
     ),

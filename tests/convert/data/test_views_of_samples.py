@@ -92,10 +92,11 @@ def test_views_in_a_tuple_of_a_part_of_the_data(trial: Trial, data: str) -> None
 
 
 def test_views_in_one_tensor_are_single_samples(trial: Trial) -> None:
-    """The first item of the batch is the views of one sample then."""
+    """The first item of the batch is the views of one sample then: there is no work to divide."""
     script = _script("return torch.stack([self.base(x), x])", "Pictures(Twice(darker))", PAIR)
     verdict = trial.verdict(script.replace("labels", "_"))
-    assert verdict.outcome is Outcome.UNDIVIDED, verdict.detail
+    assert verdict.outcome is Outcome.REFUSED, verdict.detail
+    assert "every rank, which would do all of the work" in verdict.detail
 
 
 @pytest.mark.parametrize(
