@@ -19,6 +19,7 @@ from ddpify.understanding.libraries import (
     object_kinds,
     trial_runs,
 )
+from ddpify.understanding.model_structure import may_have_batchnorm
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms, value
@@ -50,7 +51,7 @@ def note(
     elif node not in run.facts.forwards.sharded_calls:
         on_all = _trains_on_all(run, model, given)
         on_all = on_all and not is_loss_of_a_model(run.facts, node, given, result)
-        if not on_all and not run.in_batch_loop():
+        if not on_all and not run.in_batch_loop() and not _normalises_after(run, node, model):
             return
         if on_all:
             _try_on_rows(run, node, model, given)
@@ -61,6 +62,13 @@ def note(
         run.facts.forwards.replicated_calls[node] = ReplicatedCall(
             run.site(node), models, gathered, in_loop
         )
+
+
+def _normalises_after(run: RunState, node: cst.BaseExpression, model: Instance) -> bool:
+    """Whether batch normalisation would take what all ranks hold for parts of the last batch."""
+    if not run.current_loaders or run.modes.at(run.facts, run.site(node), model) is False:
+        return False
+    return may_have_batchnorm(model)
 
 
 def _try_on_rows(
