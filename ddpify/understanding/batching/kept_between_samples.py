@@ -61,14 +61,14 @@ class _Reading:
         self.dataset, self.function = dataset, function
         parameters = [one.name.value for one in function.node.params.params]
         self.index = set(parameters[1:])
-        self.asked = set(self._asked(function))
-        self.of_sample = self._made_of_the_index(function)
         self.shared = {
             name.name.value
             for node in walk(function.node.body)
             if isinstance(node, cst.Global)
             for name in node.names
         }
+        self.asked = set(self._asked(function))
+        self.of_sample = self._made_of_the_index(function)
         self.entered: list[Function] = []
 
     def events(self) -> Iterator[_Event]:
@@ -210,7 +210,6 @@ class _Reading:
 
     def _asked(self, function: Function) -> Iterator[str]:
         """Places of which a test asks whether they are there, or hold something."""
-        self.shared = set()
         for node in walk(function.node.body):
             if isinstance(node, (cst.If, cst.IfExp)):
                 yield from cast(Iterable[str], self._places(node.test))
