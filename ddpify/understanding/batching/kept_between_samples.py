@@ -15,7 +15,7 @@ import libcst as cst
 
 from ddpify.records import record
 from ddpify.understanding.structure import children, walk
-from ddpify.understanding.syntax import dotted
+from ddpify.understanding.syntax import dotted, names_of
 from ddpify.understanding.values import Class, Function
 
 _CHANGING = frozenset(
@@ -101,7 +101,7 @@ class _Reading:
         targets = (
             [t.target for t in node.targets] if isinstance(node, cst.Assign) else [node.target]
         )
-        parts = [part for target in targets for part in _parts(target)]
+        parts = [part for target in targets for part in names_of(target)]
         if node.value is None:
             return
         own = {self._place(part) for part in parts} & self._places(node.value)
@@ -227,14 +227,6 @@ class _Reading:
 
     def _is_of_sample(self, node: cst.CSTNode) -> bool:
         return bool(_names(node) & self.of_sample)
-
-
-def _parts(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    if isinstance(target, (cst.Tuple, cst.List)):
-        for element in target.elements:
-            yield from _parts(element.value)
-    else:
-        yield target
 
 
 def _is_a_default(given: cst.BaseExpression, target: cst.BaseExpression) -> bool:
