@@ -10,6 +10,7 @@ import libcst as cst
 from ddpify.records import replace
 from ddpify.understanding.batching.handmade_batches import replicated_tensors
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form, Layout
+from ddpify.understanding.layer_containers import SEQUENTIAL
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -30,7 +31,6 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
-_SEQUENTIAL = "torch.nn.Sequential"
 _LINEAR = "torch.nn.Linear"
 RECURRENT = ("torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU")
 _MULTIPLYING = (("num_layers", "2", 1), ("bidirectional", "6", False))  # name, position, default
@@ -109,9 +109,9 @@ def _first_kinds(layer: Instance) -> set[str]:
     """
     found = [layer]
     for one in found:
-        first = one.arguments.get("0", UNKNOWN) if one.type == _SEQUENTIAL else UNKNOWN
+        first = one.arguments.get("0", UNKNOWN) if one.type == SEQUENTIAL else UNKNOWN
         found += [inner for inner in first.of(Instance) if inner not in found]
-    return {one.kind for one in found if one.type != _SEQUENTIAL}
+    return {one.kind for one in found if one.type != SEQUENTIAL}
 
 
 def _note_masks(

@@ -13,6 +13,7 @@ import libcst as cst
 
 from ddpify.understanding.batching import batch_layers
 from ddpify.understanding.frames import Frame
+from ddpify.understanding.layer_containers import LAYER_CONTAINERS, SEQUENTIAL
 from ddpify.understanding.libraries.object_kinds import is_loss, is_model
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -29,7 +30,6 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
-SEQUENTIAL = "torch.nn.Sequential"
 _LISTS = ("list", "dict")
 _ORDERED = "collections.OrderedDict"
 # Layers whose result is a new tensor, whatever they are made with.
@@ -37,7 +37,6 @@ _COMPUTING = (
     "Conv Linear Bilinear BatchNorm LayerNorm GroupNorm InstanceNorm MaxPool AvgPool Adaptive"
     " Embedding".split()
 )
-_CONTAINERS = (SEQUENTIAL, "torch.nn.ModuleList", "torch.nn.ModuleDict")
 _DRAWING = ("Linear", "Bilinear", "Conv", "Embedding", "RNN", "LSTM", "GRU", "MultiheadAttention")
 _GIVING = ("values", "items", "pop", "get_submodule", "__getitem__")
 _ADDING = ("add_module", "register_module", "append", "insert", "extend", "update")
@@ -77,7 +76,7 @@ def _ends(container: Instance, seen: set[Instance]) -> Iterator[Instance]:
         if not isinstance(atom, Instance) or atom in seen:
             continue
         seen.add(atom)
-        if atom.type in (*_CONTAINERS, *_LISTS, _ORDERED):
+        if atom.type in (*LAYER_CONTAINERS, *_LISTS, _ORDERED):
             yield from _ends(atom, seen)
         else:
             yield atom
@@ -105,7 +104,7 @@ def kind_of(layer: Instance) -> str:
 
 def holds_layers(layer: Instance) -> bool:
     """Whether this is one of PyTorch's lists, dictionaries or rows of layers."""
-    return kind_of(layer) in _CONTAINERS
+    return kind_of(layer) in LAYER_CONTAINERS
 
 
 def in_any_order(container: Instance) -> list[Instance]:
@@ -168,7 +167,9 @@ def _is_forward(frame: Frame) -> bool:
 
 def is_of_several(model: Instance) -> bool:
     """Whether a class of the project is one of PyTorch's containers of layers."""
-    return isinstance(model.type, Class) and bool({*model.type.library_bases()} & {*_CONTAINERS})
+    return isinstance(model.type, Class) and bool(
+        {*model.type.library_bases()} & {*LAYER_CONTAINERS}
+    )
 
 
 def draws_weights(name: str) -> bool:
@@ -179,7 +180,7 @@ def draws_weights(name: str) -> bool:
 
 def adds(container: Instance, name: str) -> bool:
     """Whether a method puts a further layer into a container of layers."""
-    return container.type in _CONTAINERS and name in _ADDING
+    return container.type in LAYER_CONTAINERS and name in _ADDING
 
 
 def gives_layers(container: Instance, name: str) -> bool:
@@ -194,7 +195,7 @@ def computing_a_loss(target: Instance, args: list[Value]) -> list[Instance]:
 
 def taking(target: Instance, count: int) -> list[Instance]:
     """The project's layers and PyTorch's losses in a container that take so many arguments."""
-    layers = dict.fromkeys(_held(target, set())) if target.type in _CONTAINERS else {}
+    layers = dict.fromkeys(_held(target, set())) if target.type in LAYER_CONTAINERS else {}
     return [one for one in layers if _takes(one, count)]
 
 
@@ -208,13 +209,13 @@ def _held(container: Instance, seen: set[Instance]) -> Iterator[Instance]:
     for atom in (atom for one in _given(container) for atom in deep_atoms(one)):
         if isinstance(atom, Instance) and (isinstance(atom.type, Class) or is_loss(atom)):
             yield atom
-        elif isinstance(atom, Instance) and atom.type in _CONTAINERS and atom not in seen:
+        elif isinstance(atom, Instance) and atom.type in LAYER_CONTAINERS and atom not in seen:
             yield from _held(atom, seen)
 
 
 def at(container: Instance, key: str) -> Value | None:
     """The library's layer under a literal position or name, where nothing was added later."""
-    if container.kind not in _CONTAINERS or "*" in container.attributes:
+    if container.kind not in LAYER_CONTAINERS or "*" in container.attributes:
         return None
     if container.kind == SEQUENTIAL:
         found = container.arguments.get(key[1:-1])

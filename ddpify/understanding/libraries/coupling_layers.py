@@ -16,6 +16,7 @@ from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.batching import batch_layers
 from ddpify.understanding.forms import Layout
+from ddpify.understanding.layer_containers import LISTS_OF_LAYERS, SEQUENTIAL
 from ddpify.understanding.libraries import container_layers, layers_apart
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
@@ -61,7 +62,6 @@ _KEEPING = tuple(
 _GIVING_INDICES = {"MaxPool": "4", "AdaptiveMaxPool": "1", "FractionalMaxPool": "3"}
 _NORMALISING = ("torch.nn.LayerNorm", "torch.nn.RMSNorm")
 _LINEAR = "torch.nn.Linear"
-_LISTS = ("torch.nn.ModuleList", "torch.nn.ModuleDict")
 
 
 def through(
@@ -190,7 +190,7 @@ def mixing(container: Instance, args: list[Value]) -> list[Instance]:
 
     One that takes other dimensions than there are is not what gets them, if others take these.
     """
-    listed = container_layers.kind_of(container) in _LISTS
+    listed = container_layers.kind_of(container) in LISTS_OF_LAYERS
     layers = container_layers.in_any_order(container) if listed else []
     rows = [d for one in args[:1] for d in one.data if d.placement is Placement.SHARD]
     if not rows or not layers:
@@ -216,7 +216,7 @@ def _goes_along(layer: Instance, rows: Data) -> bool:
     if container_layers.is_in_order(layer):
         return any(_is_along(*one) for one in _in_turn(layer, rows))
     unknown = replace(rows, ndim=0)
-    if container_layers.kind_of(layer) == container_layers.SEQUENTIAL:
+    if container_layers.kind_of(layer) == SEQUENTIAL:
         return any(_is_along(one, unknown) for one in container_layers.in_any_order(layer))
     return not layer.kind and _is_along(layer, unknown)
 

@@ -25,6 +25,7 @@ from ddpify.understanding.batching import (
     per_sample_lists,
 )
 from ddpify.understanding.forms import Form, Layout
+from ddpify.understanding.layer_containers import SEQUENTIAL
 from ddpify.understanding.libraries import (
     container_layers,
     coupling_layers,
@@ -430,7 +431,7 @@ def _note_all_rows(
         run.facts.forwards.on_all_rows.setdefault(node, run.site(node))
 
 
-_WITH_WEIGHTS = ("torch.nn.Conv", "torch.nn.Linear", "torch.nn.Bilinear", "torch.nn.Sequential")
+_WITH_WEIGHTS = ("torch.nn.Conv", "torch.nn.Linear", "torch.nn.Bilinear", SEQUENTIAL)
 
 
 def _run_layers(
@@ -447,7 +448,7 @@ def _run_layers(
     many dimensions the rows of a Sequential keep from layer to layer, 0 where they may change.
     """
     given = [_without_definition_sites(one) for one in args]
-    chained = target.type == container_layers.SEQUENTIAL and len(args) == 1
+    chained = target.type == SEQUENTIAL and len(args) == 1
     giving, result = container_layers.giving_the_result(target), UNKNOWN
     passed_on = given[:1]
     for layer in container_layers.taking(target, len(args) + len(kwargs)) if any(given) else ():

@@ -10,6 +10,7 @@ from typing import TypeGuard
 
 from ddpify.records import replace
 from ddpify.understanding.forms import Column
+from ddpify.understanding.layer_containers import LAYER_CONTAINERS, SEQUENTIAL
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
@@ -29,8 +30,6 @@ from ddpify.understanding.values import (
 )
 
 _OF_WIDTH_ONE = ("narrow", "split", "topk")  # told by their first or their third argument
-_SEQUENTIAL = "torch.nn.Sequential"
-_CONTAINERS = (_SEQUENTIAL, "torch.nn.ModuleList", "torch.nn.ModuleDict")
 _DEEPEST = 6  # containers in each other
 _POOLING = ("adaptive_avg_pool1d", "adaptive_max_pool1d")
 _LIKE = ("view_as", "reshape_as", "expand_as")
@@ -138,11 +137,11 @@ def _through(layer: Instance, column: Column, left: int = _DEEPEST) -> Column:
     """What a layer, which may lie in so many containers, makes of rows."""
     if not left or isinstance(layer.type, Class):
         return Column.OF_WIDTH_ONE  # as far as is known
-    if layer.kind == _SEQUENTIAL and not layer.attributes:
+    if layer.kind == SEQUENTIAL and not layer.attributes:
         for one in _in_order(layer):
             column = Column.OF_WIDTH_ONE if one is None else _through(one, column, left - 1)
         return column
-    if layer.kind in _CONTAINERS:  # which stands for any of what it holds
+    if layer.kind in LAYER_CONTAINERS:  # which stands for any of what it holds
         held = [*layer.arguments.values(), *layer.attributes.values()]
         layers = [one for part in held for one in deep_atoms(part) if _is_layer(one)]
         return max((_through(one, column, left - 1) for one in layers), default=column)
