@@ -52,6 +52,7 @@ from ddpify.understanding.values import (
     Instance,
     Number,
     Params,
+    ReplicatedTensor,
     Tup,
     Value,
     join,
@@ -342,8 +343,8 @@ def _is_of_two(operands: list[Operand], rest: Sequence[Value]) -> bool:
         operands[1][0].func, cst.Attribute
     )
     return any(
-        (isinstance(atom, (Data, Params)) and not _is_a_count(atom))
-        or (isinstance(atom, Number) and computed)
+        (isinstance(atom, (Data, Params, ReplicatedTensor)) and not _is_a_count(atom))
+        or (isinstance(atom, Number) and (computed or bool(atom.ndim)))
         for atom in rest[0].atoms
     )
 
