@@ -41,6 +41,10 @@ def edit(plan: Plan, edits: Edits) -> None:
         whole = is_gathered(plan, node)
         _change(node, draw, alias, edits, whole=whole)
         edits.note(draw.site, _text(node, whole=whole), rule=_rule_of(plan, node))
+    for node, site in plan.facts.random.ragged.items():
+        assert isinstance(node, cst.Call)
+        edits.wrap(node.func, f"{alias}.drawn_ragged")
+        edits.note(site, _text(node), rule=_RULE)
     for node, draw in plan.facts.random.draws.items():
         if not draw.site.module.editable or not _is_shared(draw, wrapped):
             continue

@@ -24,7 +24,7 @@ from ddpify.runtime.process import (
     rank,
     world_size,
 )
-from ddpify.runtime.ragged import gather_ragged
+from ddpify.runtime.ragged import drawn_ragged, gather_ragged
 from ddpify.runtime.reduce import (
     gather,
     global_batch_size,
@@ -54,6 +54,7 @@ __all__ = [
     "broadcast",
     "cycle",
     "device",
+    "drawn_ragged",
     "first",
     "full_tensor",
     "gather",

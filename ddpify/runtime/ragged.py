@@ -1,6 +1,9 @@
 """Rows of which each rank has any number, as a mask leaves them: those of all ranks."""
 
+import builtins
+import functools
 import sys
+from collections.abc import Callable
 from itertools import accumulate, chain
 from typing import Any
 
@@ -9,6 +12,7 @@ import torch.distributed as dist
 
 from ddpify.runtime.process import world, world_size
 from ddpify.runtime.reduce import exchanged, over_ranks, shared_as
+from ddpify.runtime.share import current_share
 
 
 def gather_ragged(x: Any, *, of: object = None) -> Any:
@@ -31,6 +35,28 @@ def gather_ragged(x: Any, *, of: object = None) -> Any:
         raise TypeError(f"cannot gather a {type(x).__name__}: not a tensor, an array or a list")
     rows: torch.Tensor = _GatherRagged.apply(x, 0 if share.ghost else len(x))  # type: ignore[no-untyped-call]
     return rows
+
+
+def drawn_ragged(draw: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Let a function that draws as much as a tensor has, such as ``torch.randn_like``, draw for the
+    rows of all ranks, of which each has any number, and give this rank's.
+
+    draw: called with a tensor as large as the first argument would be in one process, and with the
+    other arguments; it goes by its shape and kind alone. The call is a collective.
+    """
+
+    @functools.wraps(draw)
+    def drawn(x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        share = current_share()
+        if share is None:
+            return draw(x, *args, **kwargs)
+        counts = _every_count(0 if share.ghost else len(x), x.device)
+        first = [0, *accumulate(counts)][world().rank]
+        rows = draw(x.new_empty(builtins.sum(counts), *x.shape[1:]), *args, **kwargs)
+        own = rows[first : first + len(x)]
+        return torch.zeros_like(x, dtype=own.dtype) if share.ghost else own
+
+    return drawn
 
 
 class _GatherRagged(torch.autograd.Function):

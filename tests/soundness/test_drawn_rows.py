@@ -76,6 +76,23 @@ FILLED = [
     "z = nn.init.normal_(torch.empty_like(out))",
     "z = torch.empty_like(out)\nnn.init.uniform_(z, -1, 1)",
 ]
+# Draws for what a mask left of the rows, of which each rank has any number.
+LEFT = [
+    "z = torch.zeros_like(out)\nz[labels > 1] = torch.randn_like(out[labels > 1])",
+    "z = torch.zeros_like(out)\nif (labels > 1).any():\n"
+    "    z[labels > 1] = torch.rand_like(z[labels > 1])",
+    "z = out[torch.where(labels > 1)[0]]\nz = z * torch.randn_like(z)\nout = z",
+    "z = out[labels > 1]\nz = torch.empty_like(z).uniform_(0, 1)\nout = z",
+    "z = F.dropout(out[labels > 1], 0.5)\nout = z",
+]
+
+
+@pytest.mark.parametrize("lines", LEFT)
+def test_what_is_drawn_for_what_a_mask_left_is_drawn_for_all_ranks(
+    trial: Trial, lines: str
+) -> None:
+    verdict = trial.verdict(script("loop", f"{lines}\nloss = loss + (z * out).pow(2).sum()"))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
 
 
 @pytest.mark.parametrize("drawn", DRAWN)

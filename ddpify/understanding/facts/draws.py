@@ -36,6 +36,7 @@ class Draws:
     """What is drawn at random, or made by the size of a batch."""
 
     draws: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # random rows for a batch
+    ragged: dict[cst.CSTNode, Site] = field(default_factory=dict)  # for what a mask left of rows
     counted_slices: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # noise[: len(batch)]
     orders: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # permutations of a batch
     shared_draws: dict[cst.CSTNode, Site] = field(default_factory=dict)  # those of a forward

@@ -229,6 +229,10 @@ def _drawn(
         return None
     if run.collating:  # in the rank's own stream, or for all samples
         return value(_rows(first, parts))
+    if not run.frames_forward() and receiver is None and _is_like_what_is_left(run, name, parts):
+        run.facts.random.ragged.setdefault(node, run.site(node))
+        return value(replace(parts[0].data, definition_sites=frozenset()))
+    _ask_for_what_is_left(run, [*parts, *([receiver] if receiver else [])])
     draw = run.facts.random.draws.setdefault(node, Draw(run.site(node), first.dim, shared=shared))
     draw.inside.add(_models(run))
     run.facts.random.drawn_through.setdefault(node, set()).add(run.call_path)
@@ -247,6 +251,21 @@ def _drawn(
     if not run.frames_forward() and (mixed or not run.module.editable):
         _refuse(run, node, rows.data[0])
     return rows
+
+
+def _is_like_what_is_left(run: RunState, name: str, parts: list[Part]) -> bool:
+    """Whether this draws as many numbers as a mask left of a rank's rows."""
+    ragged = len(parts) == 1 and parts[0].data.ragged and not parts[0].data.parted
+    return name in _LIKE and ragged and not parts[0].dim and run.module.editable
+
+
+def _ask_for_what_is_left(run: RunState, parts: list[Part]) -> None:
+    """What masks left is drawn for with that of all ranks: no rank knows its place among them."""
+    if run.frames_forward():
+        return
+    for part in parts:
+        if part.data.ragged:
+            run.demand(part.node, value(part.data), uses.A_DRAW)
 
 
 def _positions(run: RunState, node: cst.Call, name: str) -> Value | None:

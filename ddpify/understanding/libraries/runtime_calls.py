@@ -219,6 +219,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "gather_ragged": _reduction,
     "full_tensor": _given,
     "averaged": _given,
+    "drawn_ragged": _given,
     "gradient_hook": _given,
     "batch_hook": _given,
     "batch_gradient_hook": _given,
