@@ -20,7 +20,8 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from ddpify.runtime import pending, position, process, rng, share
+from ddpify.runtime import gather, pending, position, process, rng, share
+from ddpify.runtime.trained_tensors import are_trained_rows
 
 
 @dataclass
@@ -75,7 +76,9 @@ class Recorder:
 
     def _after_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         groups = optimizer.param_groups
-        parameters = [p.detach().numpy().copy() for group in groups for p in group["params"]]
+        trained = [p for group in groups for p in group["params"]]
+        whole = [gather(p.detach()) if are_trained_rows(p) else p.detach() for p in trained]
+        parameters = [one.numpy().copy() for one in whole]
         self._record.steps.append([[float(group["lr"]) for group in groups], *parameters])
 
     def _before_layer(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:

@@ -39,8 +39,7 @@ def edit(plan: Plan, edits: Edits) -> None:
     models = trained_models(plan)
     if not models:
         plan.refuse(without_a_model(plan.facts, plan.project))
-    for refusal in unowned_parameters.refusals(plan):
-        plan.refuse(refusal)
+    unowned_parameters.edit(plan, edits)
     data_parallel.edit(plan, edits)
     for model in models:
         _wrap(plan, edits, model, _arguments(plan, model), plan.options.wrapped_as)

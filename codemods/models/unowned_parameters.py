@@ -1,4 +1,4 @@
-"""Tensors that an optimizer steps and no model holds: nothing averages their gradients."""
+"""Tensors that an optimizer steps and no model holds: their gradients are those of one process."""
 
 from __future__ import annotations
 
@@ -6,35 +6,99 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
-from ddpify.understanding.values import UNKNOWN, Atom, Data, Instance, Number, ReplicatedTensor
+from ddpify.understanding.facts import Site
+from ddpify.understanding.forms import Layout
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.syntax import brief
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Atom,
+    Data,
+    Instance,
+    Number,
+    ReplicatedTensor,
+    deep_atoms,
+)
 
 _DISPLAYS = (cst.List, cst.Tuple, cst.Set)
 _COLLECTING = frozenset({"list", "tuple", "chain", "from_iterable"})
 _ADDING = frozenset({"append", "extend", "insert"})
+# Those that step each number by its own gradients alone.
+_BY_ELEMENT = frozenset(
+    "ASGD Adadelta Adagrad Adam AdamW Adamax NAdam RAdam RMSprop Rprop SGD".split()
+)
 
 
-def refusals(plan: Plan) -> Iterator[Refusal]:
-    """One for each tensor by itself among what is trained."""
+def edit(plan: Plan, edits: Edits) -> None:
+    """Let each tensor by itself among what is trained have the gradients of one process."""
+    alone, averaged = "gradients of samples, as those of one process", "its gradient is averaged"
+    for refusal in _clipped(plan):
+        plan.refuse(refusal)
     for optimizer in plan.facts.optimizers:
         for call, node in _trained(plan, optimizer):
             if _is_of_the_batch(plan, node):
-                yield Refusal(
-                    optimizer.module,
-                    call,
-                    "this optimizer trains rows of the batch: their gradients are those of the loss"
-                    " of each rank's own rows",
-                    "take the step by torch.autograd.grad and arithmetic",
-                )
+                if _are_trained_by_row(plan, optimizer, node):
+                    _wrap(plan, edits, Site(node, optimizer.module), "trained_rows", alone)
+                else:
+                    plan.refuse(_of_the_batch(optimizer, call))
             elif _is_tensor(plan, node):
-                yield Refusal(
-                    optimizer.module,
-                    call,
-                    "this optimizer trains a tensor that no model holds: its gradients would differ"
-                    " between the ranks",
-                    "make it an nn.Parameter of the model, which uses it in its forward",
-                )
+                _wrap(plan, edits, Site(node, optimizer.module), "trained_tensor", averaged)
+
+
+def _clipped(plan: Plan) -> Iterator[Refusal]:
+    """Rows whose gradients are clipped by a norm, which goes over those of all ranks."""
+    trained = plan.facts.gradients.trained_rows.keys()
+    for name, site in plan.facts.calls_to("torch.nn.utils.clip_grad", "torch.nn.utils.get_total"):
+        given = site.node.args[:1] if isinstance(site.node, cst.Call) else ()
+        values = (plan.facts.values.get(one.value, UNKNOWN) for one in given)
+        held = (atom for one in values for atom in deep_atoms(one))
+        rows = [one for one in held if isinstance(one, Data) and one.placement.local]
+        by_element = name.endswith("value_") and all(one.names <= trained for one in rows)
+        if rows and not by_element:
+            yield Refusal(
+                site.module,
+                site.node,
+                "this clips gradients of samples by what each rank has of them",
+                "clip those of each sample by itself, as by torch.renorm",
+            )
+
+
+def _are_trained_by_row(plan: Plan, optimizer: Instance, node: cst.BaseExpression) -> bool:
+    """Whether these are a rank's rows, each of which is trained by itself."""
+    rows = all(
+        isinstance(a, Data) and a.placement is Placement.SHARD and a.form is Layout.TENSOR
+        for a in _values(plan, node)
+    )
+    by_element = str(optimizer.type).removeprefix("torch.optim.") in _BY_ELEMENT
+    return rows and by_element and optimizer.module.editable
+
+
+def _of_the_batch(optimizer: Instance, call: cst.Call) -> Refusal:
+    return Refusal(
+        optimizer.module,
+        call,
+        "this optimizer trains rows of the batch: their gradients are those of the loss of each"
+        " rank's own rows",
+        "take the step by torch.autograd.grad and arithmetic",
+    )
+
+
+def _wrap(plan: Plan, edits: Edits, site: Site, function: str, text: str) -> None:
+    if not site.module.editable:
+        plan.refuse(
+            Refusal(
+                site.module,
+                site.node,
+                "this optimizer trains a tensor that no model holds, in a file that stays as it is",
+                "convert the whole project",
+            )
+        )
+        return
+    edits.wrap(site.node, f"{plan.options.alias}.{function}")
+    edits.note(site, f"{brief(site.node)}: {text}")
 
 
 def _trained(plan: Plan, optimizer: Instance) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:

@@ -30,14 +30,15 @@ def edit(plan: Plan, edits: Edits) -> None:
             _start_from(node, site, f"{plan.options.alias}.world_size()", edits)
         elif site.module.editable:
             alone = isinstance(site.module.parents[node], _ALONE)
-            _divide(node, f"{plan.options.alias}.world_size()", edits, alone=alone)
+            _divide(node, _scale(plan, node), edits, alone=alone)
         if site.module.editable:
             edits.note(site, f"{brief(node)}: gradients of samples, as those of one process")
 
 
 def _average(plan: Plan, edits: Edits) -> None:
-    """Average the gradients of parameters that the script takes itself of a reduced loss."""
-    for node, site in plan.facts.gradients.averaged_gradients.items():
+    """Average the gradients that the script takes itself of what all ranks hold."""
+    gradients = plan.facts.gradients
+    for node, site in {**gradients.averaged_gradients, **gradients.whole_gradients}.items():
         edits.wrap(node, f"{plan.options.alias}.averaged")
         edits.note(site, f"{brief(node)}: the gradients of the global batch's loss")
 
@@ -64,6 +65,15 @@ def _start_from(loss: cst.CSTNode, site: Site, divisor: str, edits: Edits) -> No
         return updated.with_changes(args=[*updated.args, *made.args])
 
     edits.change(call, change)
+
+
+def _scale(plan: Plan, node: cst.CSTNode) -> str:
+    """How many times too large a gradient is: where an optimizer trains rows, it shows when the
+    script runs whether it trains these.
+    """
+    if isinstance(node, cst.Attribute) and plan.facts.gradients.trained_rows:
+        return f"{plan.options.alias}.gradient_scale({code_of(node.value)})"
+    return f"{plan.options.alias}.world_size()"
 
 
 def _divide(node: cst.CSTNode, divisor: str, edits: Edits, *, alone: bool) -> None:

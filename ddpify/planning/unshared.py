@@ -53,9 +53,18 @@ _OF_PLACES: tuple[tuple[Callable[[Facts], Iterable[Site]], str, str], ...] = (
         "do this after backward()",
     ),
     (
-        lambda facts: facts.gradients.loose_gradients.values(),
+        lambda facts: [
+            *facts.gradients.loose_gradients.values(),
+            *facts.gradients.of_either,
+        ],
         "this is the gradient of a tensor that no model holds: it would differ between the ranks",
         "make it an nn.Parameter of the model, which uses it in its forward",
+    ),
+    (
+        lambda facts: facts.gradients.taken_of_trained,
+        "autograd.grad() takes the gradient of samples that an optimizer trains, which are scaled"
+        " for its steps already",
+        "call backward() and use their .grad",
     ),
     (
         lambda facts: facts.forwards.made_in_forward.values(),

@@ -45,6 +45,7 @@ from ddpify.runtime.spread import spread
 from ddpify.runtime.squeezing import squeeze, squeeze_
 from ddpify.runtime.start import init
 from ddpify.runtime.taking import take
+from ddpify.runtime.trained_tensors import gradient_scale, trained_rows, trained_tensor
 
 __all__ = [
     "averaged",
@@ -63,6 +64,7 @@ __all__ = [
     "global_like",
     "global_shape",
     "gradient_hook",
+    "gradient_scale",
     "init",
     "is_main",
     "load",
@@ -94,6 +96,8 @@ __all__ = [
     "sync_gradients",
     "take",
     "target_weight",
+    "trained_rows",
+    "trained_tensor",
     "unwrap",
     "use_batch_of",
     "world_size",

@@ -1,5 +1,8 @@
 """The mean of gradients over the ranks, dense or sparse."""
 
+from collections.abc import Sequence
+from typing import overload
+
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -17,7 +20,7 @@ def has_sparse_gradients(model: nn.Module) -> bool:
 
 
 @torch.no_grad()
-def average_gradients(parameters: list[nn.Parameter]) -> None:
+def average_gradients(parameters: Sequence[torch.Tensor]) -> None:
     """Replace each gradient by its mean over the ranks, one that a rank lacks counting as zero.
 
     A gradient that is sparse on every rank that has it stays sparse. A collective.
@@ -32,19 +35,32 @@ def average_gradients(parameters: list[nn.Parameter]) -> None:
     exchange_together(dense, _average_over_ranks)
 
 
+Gradient = torch.Tensor | None
+
+
+@overload
+def averaged(gradients: Gradient) -> Gradient: ...
+
+
+@overload
+def averaged(gradients: tuple[Gradient, ...]) -> tuple[Gradient, ...]: ...
+
+
 @torch.no_grad()
-def averaged(gradients: tuple[torch.Tensor | None, ...]) -> tuple[torch.Tensor | None, ...]:
+def averaged(gradients: Gradient | tuple[Gradient, ...]) -> Gradient | tuple[Gradient, ...]:
     """The gradients of the global batch's loss, where the script takes them itself.
 
-    gradients: what ``torch.autograd.grad(loss, parameters)`` gives on each rank of a loss that
-    ``mean()`` or ``sum()`` has reduced: dense tensors, and None where the loss uses no parameter.
-    Returns their means over the ranks, which no gradient goes through; in one process the same
-    tuple. A collective.
+    gradients: what ``torch.autograd.grad(loss, tensors)`` gives on each rank of a loss that
+    ``mean()`` or ``sum()`` has reduced, or the ``.grad`` of a tensor that all ranks hold: dense
+    tensors, and None for what the loss does not use. Returns their means over the ranks, which no
+    gradient goes through; in one process the same object. A collective.
 
     Raises RuntimeError where a gradient is sharded, as those of ``wrap(strategy="fsdp")`` are.
     """
-    if world_size() == 1:
+    if world_size() == 1 or gradients is None:
         return gradients
+    if isinstance(gradients, torch.Tensor):
+        return averaged((gradients,))[0]
     if any(hasattr(one, "to_local") for one in gradients):
         raise RuntimeError("the gradients of a sharded model can be had from backward() alone")
     found = tuple(None if one is None else one.clone() for one in gradients)
@@ -52,7 +68,7 @@ def averaged(gradients: tuple[torch.Tensor | None, ...]) -> tuple[torch.Tensor |
     return found
 
 
-def _kinds(parameters: list[nn.Parameter]) -> list[int]:
+def _kinds(parameters: Sequence[torch.Tensor]) -> list[int]:
     """For each parameter the kinds of gradients that ranks have: their sum, 0 for none."""
     own = [
         [False, False] if p.grad is None else [not p.grad.is_sparse, p.grad.is_sparse]
@@ -63,7 +79,7 @@ def _kinds(parameters: list[nn.Parameter]) -> list[int]:
     return [_DENSE * dense + _SPARSE * sparse for dense, sparse in anywhere.tolist()]
 
 
-def _as_dense(parameter: nn.Parameter) -> torch.Tensor:
+def _as_dense(parameter: torch.Tensor) -> torch.Tensor:
     if parameter.grad is None:
         return torch.zeros_like(parameter)
     return parameter.grad.to_dense() if parameter.grad.is_sparse else parameter.grad
@@ -74,7 +90,7 @@ def _average_over_ranks(tensor: torch.Tensor) -> None:
     tensor.div_(world_size())
 
 
-def _sparse_average(parameter: nn.Parameter) -> torch.Tensor:
+def _sparse_average(parameter: torch.Tensor) -> torch.Tensor:
     """The mean of sparse gradients: ranks exchange the rows that they have, and no others."""
     rows, values = _sparse_rows(parameter)
     counts = _from_all_ranks(torch.tensor([len(rows)], device=parameter.device))
@@ -90,7 +106,7 @@ def _sparse_average(parameter: nn.Parameter) -> torch.Tensor:
     return (joined / world_size()).coalesce()
 
 
-def _sparse_rows(parameter: nn.Parameter) -> tuple[torch.Tensor, torch.Tensor]:
+def _sparse_rows(parameter: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The numbers and the values of the rows of a sparse gradient; none where there is none."""
     if parameter.grad is None:
         numbers = torch.empty(0, dtype=torch.int64, device=parameter.device)

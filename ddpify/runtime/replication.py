@@ -10,7 +10,7 @@ import functools
 import gc
 import inspect
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -291,10 +291,11 @@ def replicate_model(
 
 
 class AveragedGradients:
-    """Averages the gradients of some parameters over the ranks after each backward."""
+    """Averages the gradients of some tensors over the ranks after each backward."""
 
-    def __init__(self, parameters: list[nn.Parameter]) -> None:
-        self.parameters = parameters
+    def __init__(self, parameters: Sequence[torch.Tensor]) -> None:
+        # They hold this by their hooks: held in turn, what a script lets go would stay.
+        self.references = [weakref.ref(parameter) for parameter in parameters]
         self.in_backward = False
         for parameter in parameters:
             parameter.register_post_accumulate_grad_hook(self._arrive)  # type: ignore[no-untyped-call]
@@ -314,7 +315,8 @@ class AveragedGradients:
 
     def average(self) -> None:
         """Average the gradients now. A collective."""
-        average_gradients(self.parameters)
+        held = (reference() for reference in self.references)
+        average_gradients([tensor for tensor in held if tensor is not None])
 
 
 @functools.cache

@@ -96,29 +96,50 @@ def test_a_model_that_a_helper_changes_is_wrapped_after_the_call(tmp_path: Path)
     assert not any("net" in line for line in lines)
 
 
-TRAINED_PAST_DDP = {
+TRAINED_ALONE = {
     "a tensor by itself": (
         "scale = torch.ones(1, requires_grad=True)\nextra = torch.optim.SGD([scale], lr=0.1)\n",
-        "    penalty = F.cross_entropy(brain(a) * scale, b)\n",
-        "trains a tensor that no model holds",
+        "extra = torch.optim.SGD([dd.trained_tensor(scale)], lr=0.1)",
     ),
     "a tensor beside a model's parameters": (
         "scale = torch.ones(1, requires_grad=True)\n"
         "extra = torch.optim.SGD(list(brain.parameters()) + [scale], lr=0.1)\n",
-        "    penalty = F.cross_entropy(brain(a) * scale, b)\n",
-        "trains a tensor that no model holds",
+        "extra = torch.optim.SGD(list(brain.parameters()) + [dd.trained_tensor(scale)], lr=0.1)",
     ),
     "a tensor in a list that is filled": (
         "scale = torch.ones(1, requires_grad=True)\ntrained = [*brain.parameters()]\n"
         "trained.append(scale)\nextra = torch.optim.SGD(trained, lr=0.1)\n",
-        "    penalty = F.cross_entropy(brain(a) * scale, b)\n",
-        "trains a tensor that no model holds",
+        "trained.append(dd.trained_tensor(scale))",
     ),
     "a tensor that is added later": (
         "scale = torch.ones(1, requires_grad=True)\nrule.add_param_group({'params': [scale]})\n",
-        "    penalty = F.cross_entropy(brain(a) * scale, b)\n",
-        "trains a tensor that no model holds",
+        "rule.add_param_group({'params': [dd.trained_tensor(scale)]})",
     ),
+}
+
+
+@pytest.mark.parametrize("name", TRAINED_ALONE)
+def test_a_tensor_that_no_model_holds_is_trained_by_the_mean_of_gradients(
+    tmp_path: Path, name: str
+) -> None:
+    before, wanted = TRAINED_ALONE[name]
+    body = STEP.replace("F.cross_entropy(brain(a), b)", "F.cross_entropy(brain(a) * scale, b)")
+    assert wanted in added(tmp_path, HEAD + before + body)
+
+
+def test_rows_are_trained_by_optimizers_that_go_by_element(tmp_path: Path) -> None:
+    own = "    z = torch.zeros_like(a, requires_grad=True)\n    own = torch.optim.{}([z], lr=0.1)\n"
+    own += "    F.cross_entropy(brain(a + z), b).backward()\n    print(z.grad.max())\n"
+    own += "    own.step()\n"
+    text = HEAD + STEP.replace("    penalty = ", f"{own}    penalty = ", 1)
+    lines = added(tmp_path, text.format("Adam").replace("own.step()", "z.grad.mul_(2)"))
+    assert "own = torch.optim.Adam([dd.trained_rows(z)], lr=0.1)" in lines
+    assert any(" / dd.gradient_scale(z)" in line for line in lines)
+    with pytest.raises(Refusal, match="trains rows of the batch"):
+        convert_text(tmp_path, text.format("LBFGS"))
+
+
+TRAINED_PAST_DDP = {
     "gradients of parameters": (
         "",
         "    penalty = F.cross_entropy(brain(a), b)\n"

@@ -139,7 +139,7 @@ def _autograd_grad(
     known = gradients.of_inputs(run, node, outputs, inputs)
     if known is not None:
         return known
-    gradients.of_others(run, node, outputs, inputs)
+    gradients.of_others(run, node, outputs, inputs, kwargs)
     result = tensor_function(run, node, "torch.autograd.grad", "grad", args, kwargs)
     return gradients.beside_reduced(inputs, result)
 

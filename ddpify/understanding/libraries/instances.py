@@ -131,6 +131,8 @@ def trains(
     owners = dict.fromkeys(owner for g in given for owner in _owners(g))
     for owner in owners:
         run.facts.event(owner, "optimize", run.site(node))
+    for rows in (a for g in given for a in deep_atoms(g) if isinstance(a, Data)):
+        run.facts.gradients.trained_rows.update(dict.fromkeys(rows.names, run.site(node)))
     known = optimizer.arguments.get("params", UNKNOWN)
     optimizer.arguments["params"] = join(known, *(value(Params(owner)) for owner in owners))
 

@@ -220,6 +220,8 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "full_tensor": _given,
     "averaged": _given,
     "drawn_ragged": _given,
+    "trained_rows": _given,
+    "trained_tensor": _given,
     "gradient_hook": _given,
     "batch_hook": _given,
     "batch_gradient_hook": _given,
@@ -246,7 +248,8 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "replicated": _object("replicated"),
     **dict.fromkeys(
         "init barrier rank local_rank world_size is_main global_batch_size global_shape"
-        " target_weight load load_sharded shared_generator sync_gradients reraise".split(),
+        " target_weight gradient_scale load load_sharded shared_generator sync_gradients"
+        " reraise".split(),
         _number,
     ),
 }

@@ -34,6 +34,7 @@ def lines_of(folder: Path, step: str) -> list[str]:
         ("harder = a + a.grad\n    a.grad.zero_()", "harder = a + (a.grad / dd.world_size())"),
         ("g = a.grad.data\n    harder = a + g", "g = (a.grad / dd.world_size()).data"),
         ("harder = torch.add(a, a.grad)", "harder = torch.add(a, a.grad / dd.world_size())"),
+        ("harder = a * (a.grad > 1)", "harder = a * ((a.grad / dd.world_size()) > 1)"),
     ],
 )
 def test_the_gradient_of_samples(tmp_path: Path, read: str, wanted: str) -> None:
@@ -45,6 +46,7 @@ def test_the_gradient_of_samples(tmp_path: Path, read: str, wanted: str) -> None
     [
         "harder = a + a.grad.sign()",
         "harder = a + torch.sign(a.grad.detach())",
+        "harder = a * (a.grad > 0)",
         "harder = a\n    if a.grad is not None:\n        a.grad.zero_()\n        a.grad = None",
     ],
 )
@@ -77,7 +79,33 @@ def test_the_gradients_of_a_sum_are_each_ranks_own(tmp_path: Path) -> None:
 )
 def test_the_gradient_of_a_tensor_that_no_model_holds(tmp_path: Path, made: str) -> None:
     step = "F.cross_entropy(brain(a + shift), b).backward()\n    shift.data -= shift.grad\n"
-    text = HEAD + made + "\n" + LOOP.replace("STEP", step + "    harder = a")
+    step += "    shift.grad.zero_()\n    shift.grad = None\n    harder = a"
+    lines = added(tmp_path, HEAD + made + "\n" + LOOP.replace("STEP", step))
+    assert "shift.data -= dd.averaged(shift.grad)" in lines
+    assert not any("zero_" in line or "None" in line for line in lines)
+    changed = LOOP.replace("STEP", step.replace("shift.grad.zero_()", "shift.grad.mul_(0.5)"))
+    with pytest.raises(Refusal, match="the gradient of a tensor that no model holds"):
+        convert_text(tmp_path, HEAD + made + "\n" + changed)
+
+
+def test_autograd_gives_the_gradient_of_a_tensor_that_no_model_holds(tmp_path: Path) -> None:
+    made = "shift = torch.zeros(4, requires_grad=True)\n"
+    step = "cost = F.cross_entropy(brain(a + shift), b)\n    harder = a\n"
+    step += "    shift.data -= torch.autograd.grad(cost, shift, GIVEN)[0]"
+    plain = step.replace(", GIVEN", "")
+    lines = added(tmp_path, HEAD + made + LOOP.replace("STEP", plain))
+    assert "cost = dd.mean(F.cross_entropy(brain(a + shift), b))" in lines
+    assert "shift.data -= dd.averaged(torch.autograd.grad(cost, shift))[0]" in lines
+    with pytest.raises(Refusal, match="the gradient of a tensor that no model holds"):
+        convert_text(tmp_path, HEAD + made + LOOP.replace("STEP", step.replace("GIVEN", "None")))
+
+
+def test_a_gradient_that_may_be_of_rows_or_not_is_refused(tmp_path: Path) -> None:
+    made = "shift = torch.zeros(4, requires_grad=True)\ndef slope(x):\n    return x.grad\n"
+    made += "x = shift.requires_grad_()\n"
+    step = "(brain(a + shift).sum() + cost).backward()\n    shift.data -= slope(shift)\n"
+    text = HEAD + made + LOOP.replace("STEP", step + "    harder = a + slope(a)")
+    text = text.replace("return x.grad", "x.requires_grad_()\n    return x.grad")
     with pytest.raises(Refusal, match="the gradient of a tensor that no model holds"):
         convert_text(tmp_path, text)
 
@@ -195,8 +223,9 @@ for a, b in feed:
 
 
 def test_a_tensor_as_large_as_a_batch_has_gradients_of_its_own(tmp_path: Path) -> None:
-    with pytest.raises(Refusal, match="gradient of a tensor that no model holds"):
-        convert_text(tmp_path, LOOSE)
+    lines = added(tmp_path, LOOSE)
+    assert "shift.data += dd.averaged(shift.grad).sign()" in lines
+    assert "dd.split(shift[: dd.global_batch_size(a)])" in " ".join(lines)
 
 
 def test_the_first_rows_of_a_tensor_as_large_as_a_batch_are_a_ranks(tmp_path: Path) -> None:
