@@ -53,7 +53,7 @@ def edit(plan: Plan, edits: Edits) -> None:
 def _put_together(plan: Plan, loader: Instance) -> tuple[BatchDimensions | None, str | None]:
     """Where the rows lie in batches that every rank collates in full, and why it does so."""
     mixed = plan.facts.loading.mixed.get(loader)
-    if stateful_datasets.goes_on(loader, plan.facts.values):
+    if stateful_datasets.goes_on(loader, plan.facts):
         return _known_layout(plan, loader, _OUT_OF_ORDER, _BY_INDEX), _IN_TURN
     if mixed is not None:
         return _known_layout(plan, loader, _mixing(mixed), _TUPLES), _MIXED

@@ -3,33 +3,64 @@
 ``self.file.readline()`` and ``next(self.lines)`` in ``__getitem__`` give what comes next, whatever
 the index is, and so does what ``__getitem__`` writes down for the next sample. What is looked up
 first, as by ``self.file.seek(self.offsets[index])``, does not. Nor do samples stay what
-they are that are changed where they are stored each time they are taken.
+they are that are changed where they are stored each time they are taken, or made of what a
+generator of the data set's own draws next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.understanding.batching import changed_samples, kept_between_samples
+from ddpify.understanding.batching import (
+    changed_samples,
+    held_generators,
+    kept_between_samples,
+)
+from ddpify.understanding.facts import Facts
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import dotted
-from ddpify.understanding.values import UNKNOWN, Class, Function, Instance, Value
+from ddpify.understanding.values import UNKNOWN, Class, Function, Instance, Value, deep_atoms
 
 _NEXT = ("readline", "__next__")
+_DEEPEST = 4  # data sets in each other
+_SPLITS = ("torch.utils.data.random_split", "torch.utils.data.dataset.random_split")
 
 
-def goes_on(loader: Instance, seen: Mapping[cst.CSTNode, Value]) -> bool:
-    """Whether a loader's samples go by those that were taken before, as ``seen`` tells."""
+def goes_on(loader: Instance, facts: Facts) -> bool:
+    """Whether a loader's samples go by those that were taken before."""
+    seen = facts.values
     return any(
         kept_between_samples.keeps(atom.type)
         or _takes_next(nodes)
         or changed_samples.changes_samples(loader, nodes, seen)
-        for atom in loader.arguments.get("dataset", UNKNOWN).atoms
-        if isinstance(atom, Instance) and isinstance(atom.type, Class)
+        or held_generators.draws_in_turn(atom, nodes, seen)
+        for atom in _sources(loader, facts)
+        if isinstance(atom.type, Class)
         for nodes in [_read_for_a_sample(atom.type)]
     )
+
+
+def _sources(loader: Instance, facts: Facts) -> list[Instance]:
+    """The data sets of a loader; where none is seen, those that ``random_split()`` gets."""
+    found = list(_data_sets(loader.arguments.get("dataset", UNKNOWN)))
+    splits = (site.node for name in _SPLITS for site in facts.library_calls.get(name, {}).values())
+    calls = [node for node in splits if isinstance(node, cst.Call) and node.args]
+    given = (facts.values.get(call.args[0].value, UNKNOWN) for call in calls)
+    return found or [one for held in given for one in _data_sets(held)]
+
+
+def _data_sets(held: Value, left: int = _DEEPEST) -> Iterator[Instance]:
+    """The data sets of the project that a value is, or that PyTorch's take their samples from."""
+    for atom in deep_atoms(held):
+        if not isinstance(atom, Instance):
+            continue
+        if isinstance(atom.type, Class):
+            yield atom
+        elif left and atom.kind.startswith("torch.utils.data."):
+            for given in atom.arguments.values():
+                yield from _data_sets(given, left - 1)
 
 
 def _read_for_a_sample(dataset: Class) -> list[cst.CSTNode]:

@@ -58,6 +58,10 @@ _ARRAYS = frozenset(
     " standard_gamma standard_t triangular vonmises wald weibull zipf".split()
 )
 DRAWING = _ARRAYS | {"permutation", "permuted", "shuffle", "bytes"}  # methods of a generator
+_PYTHONS = frozenset(  # of Python's generators alone
+    "betavariate choices expovariate gammavariate gauss getrandbits lognormvariate normalvariate"
+    " paretovariate randbytes randrange sample vonmisesvariate weibullvariate".split()
+)
 _PICKING = frozenset({"randint", "choice", "integers", "random_integers"})
 _SIZE_AT = {"randint": 2, "choice": 1, "integers": 2, "random_integers": 2}
 _ORDERS = ("randperm", "permutation")
@@ -85,6 +89,8 @@ def function(run: RunState, node: cst.BaseExpression, name: str) -> Value | None
     if not isinstance(node, cst.Call):
         return None
     of_torch = name.startswith("torch.")
+    if of_torch and any(_is_named(one, "generator") for one in node.args):
+        _in_turn(run, node)
     if of_torch and (short in _OF_THE_BATCH or short in _ALIKE):
         _for_the_batch(run, node)
     if of_torch and short in _ALIKE:
@@ -133,6 +139,8 @@ def method(run: RunState, node: cst.BaseExpression, atom: object, name: str) -> 
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return None
     shared = name in _ARRAYS and _is_generator(atom)
+    if name in DRAWING | _PYTHONS and _is_generator(atom):
+        _in_turn(run, node)
     if shared or name in _FILLING:
         _for_the_batch(run, node)
         _draws_in_a_round(run, node, shared=shared)
@@ -395,6 +403,19 @@ def _for_the_batch(run: RunState, node: cst.BaseExpression) -> None:
     """
     if run.collated is not None and not run.rounds:
         run.mixes_batches(node, (run.collated,))
+
+
+def _in_turn(run: RunState, node: cst.BaseExpression) -> None:
+    """Note what a collate function draws from a generator of the script's own.
+
+    That gives the samples of a batch its numbers in their order, and goes on with the next batch.
+    """
+    if run.collated is not None:
+        run.mixes_batches(node, (run.collated,))
+
+
+def _is_named(given: cst.Arg, name: str) -> bool:
+    return given.keyword is not None and given.keyword.value == name
 
 
 def _draws_in_a_round(run: RunState, node: cst.BaseExpression, *, shared: bool) -> None:
