@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.records import replace
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import single_samples
+from ddpify.understanding.arithmetic import lifted_rows, single_samples
 from ddpify.understanding.arithmetic.pair_placements import crossed
 from ddpify.understanding.arithmetic.tensor_pairs import (
     Operand,
@@ -62,7 +62,8 @@ def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Val
     if len(shards) == 2 and crossed(run, *shards):
         return mixed(run, nodes[0], shards[0], operands)
     place_among_all(run, operands)
-    return value(_compared(shards, [one for one in values if not one.data]))
+    compared = _compared(shards, [one for one in values if not one.data])
+    return lifted_rows.noted(run, value(compared), operands)
 
 
 def _rows(run: RunState, operands: list[Operand]) -> list[Data]:

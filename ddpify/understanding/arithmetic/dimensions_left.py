@@ -26,7 +26,7 @@ def after(
     made: Value, name: str, ndim: int, rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> Value:
     """What a function has made of a tensor of so many dimensions, with those that it leaves."""
-    number = _is_a_number(name, rest, kwargs)
+    number = is_a_number(name, rest, kwargs)
     made = noted(made, _left(name, ndim, rest, kwargs), number=number)
     return perhaps_single(made) if name in _ONE_LESS and ndim in (0, 2) else made
 
@@ -75,7 +75,7 @@ def _left(name: str, ndim: int, rest: Sequence[Value], kwargs: Mapping[str, Valu
     return max(ndim - len(given[0]), 0) * bool(given[0])
 
 
-def _is_a_number(name: str, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+def is_a_number(name: str, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     """Whether a function surely gives one number of all elements, as ``x.std()`` does."""
     everything = name in SUMMING and () in named_dimensions(told(name, rest), kwargs)
     everything |= goes_over_all(name, rest, kwargs)

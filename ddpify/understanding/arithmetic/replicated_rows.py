@@ -32,6 +32,7 @@ from ddpify.understanding.operators.results import how_many
 from ddpify.understanding.operators.table import broadcasts
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds, dimensions, transpositions
+from ddpify.understanding.syntax import spreads
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -62,7 +63,8 @@ def on_replicated(
     """The same for replicated values: rows stay rows, unless the function adds them up."""
     held = [a for _, v in operands for a in v.atoms if isinstance(a, Data)]
     if not held:
-        return of_numbers(name, operands, rest, kwargs)
+        told = () if isinstance(node, cst.Call) and spreads(node) else rest
+        return of_numbers(name, operands, told, kwargs)
     if name == "detach" and held[0].form is not Layout.GATHERED:
         return REPLICATED
     if name in views.RESHAPING and isinstance(node, cst.Call):  # as many as all ranks have

@@ -12,6 +12,7 @@ from ddpify.understanding.answers import first_answer
 from ddpify.understanding.arithmetic import (
     across_samples,
     indexed_rows,
+    lifted_rows,
     picked_by_rows,
     sequences,
     shape_items,
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 
 def item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
     """``tensor[...]``."""
+    of_all = lifted_rows.asked(run, "getitem", [atom])
+    if of_all is not None:
+        return of_all
     taken = _Taken(run, node, atom)
     known = first_answer(_RULES, taken)
     return value(indexed_rows.indexed(run, node, atom)) if known is None else known

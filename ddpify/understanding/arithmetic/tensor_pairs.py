@@ -14,6 +14,7 @@ from ddpify.understanding.arguments import local_data
 from ddpify.understanding.arithmetic import (
     across_samples,
     booleans,
+    lifted_rows,
     single_samples,
     unsure_sizes,
 )
@@ -79,11 +80,17 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
     repeated = _repeated(run, left, right) if operator == "*" else None
     repeated = repeated or (_longer(run, left, right) if operator in "+*" else None)
     if not left[1].data and not right[1].data:
-        return row_numbers.shifted(_of_no_parts(run, operator, left, right))
+        whole = _of_no_parts(run, operator, left, right)
+        whole = whole if operator == "@" else lifted_rows.noted(run, whole, [left, right])
+        return row_numbers.shifted(whole)
     if repeated is not None:
         return repeated
     _place_among_all(run, left, right)
     _count_beside_whole(run, left, right)
+    if operator == "@":
+        of_all = lifted_rows.asked(run, "matmul", [*left[1].data, *right[1].data])
+        if of_all is not None:
+            return of_all
     known = all(len({d.dim for d in side.data}) <= 1 for _, side in (left, right))
     results: list[Value] = []
     for one in _parts(left[1]):
@@ -101,7 +108,10 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
                 pair = columns.marked(pair, columns.of_product(one, other, width))
             results.append(_counted_from(pair, operator, one, other, plain))
     is_mask = booleans.of_operator(operator, (left[1], right[1]))
-    return row_numbers.shifted(booleans.marked(without_views(join(*results)), is_mask))
+    made = booleans.marked(without_views(join(*results)), is_mask)
+    changed = isinstance(node, cst.AugAssign) and bool(left[1].data)  # which keeps its dimensions
+    made = made if changed or operator == "@" else lifted_rows.noted(run, made, [left, right])
+    return row_numbers.shifted(made)
 
 
 def _counted_from(

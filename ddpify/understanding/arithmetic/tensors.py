@@ -18,6 +18,7 @@ from ddpify.understanding.arithmetic import (
     comparisons,
     dimensions_left,
     indexed_rows,
+    lifted_rows,
     pair_placements,
     picked_by_rows,
     picked_dimension,
@@ -92,7 +93,7 @@ def function(
         name, _function(run, node, name, operands, kwargs, rest), kwargs
     )
     if broadcasts(name) and name not in tensor_pairs.BINARY:
-        made = tensor_pairs.broadcast(made, operands)
+        made = lifted_rows.noted(run, tensor_pairs.broadcast(made, operands), operands)
     is_mask = booleans.of_function(name, (held for _, held in operands), rest, kwargs)
     return booleans.marked(made, is_mask)
 
@@ -131,6 +132,9 @@ def _function(
         name = f"{name}imum"
     if name in ("to", "type_as"):  # of another tensor they take its kind alone
         operands = operands[:1]
+    of_all = lifted_rows.asked(run, name, [d for _, v in operands for d in v.data], rest, kwargs)
+    if of_all is not None:
+        return of_all
     handmade_batches.meet(run, operands)
     if is_in_place(name):
         _keep_own_rows(run, operands)

@@ -12,6 +12,7 @@ from ddpify.understanding import alternatives, mapping_classes, uses
 from ddpify.understanding.arguments import local_data
 from ddpify.understanding.arithmetic import (
     index_kinds,
+    lifted_rows,
     picked_by_rows,
     picked_views,
     single_samples,
@@ -325,6 +326,9 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
     if isinstance(atom, Class):
         return iterate(run, node, own_methods.called(run, node, value(atom), "iter") or UNKNOWN)
     if isinstance(atom, Data):
+        of_all = lifted_rows.asked(run, "unbind", [atom])
+        if of_all is not None:
+            return of_all
         if atom.form is Layout.SAMPLES:
             return value(replace(collating.sample(atom), form=Layout.SAMPLE))
         if atom.dim == NO_ROWS:

@@ -12,6 +12,7 @@ from ddpify.understanding import uses
 from ddpify.understanding.arguments import argument_pairs
 from ddpify.understanding.arithmetic import (
     across_samples,
+    lifted_rows,
     pair_placements,
     single_samples,
     tensor_pairs,
@@ -124,7 +125,9 @@ def call(run: RunState, loss: LossCall) -> Value:
     coupled = _weighs_anew(run, loss) or _measures_across(run, loss)
     if coupled or _meet_crosswise(run, loss) or _is_of_another_layout(loss):
         return tensor_pairs.mixed(run, loss.node, shards[0], shown)
-    return value(_of_rows(run, loss, data, shards))
+    made = value(_of_rows(run, loss, data, shards))
+    elements = loss.name in loss_options.OF_ELEMENTS
+    return lifted_rows.noted(run, made, shown) if elements else made
 
 
 def _of_all_rows(loss: LossCall, shards: list[Data]) -> Data:

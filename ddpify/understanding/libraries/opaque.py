@@ -225,6 +225,7 @@ def opaque(
         return _of_replicated(run, node, [*args, *kwargs.values()])
     loaders = frozenset(loader for d in shards for loader in d.loaders)
     made = Data(Placement.SHARD, loaders, opaque=True, form=_form(shards))
+    made = replace(made, behind=frozenset(site for d in shards for site in d.behind))
     return value(replace(made, segments=next((d.segments for d in shards if d.segments), ())))
 
 

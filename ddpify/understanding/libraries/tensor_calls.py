@@ -15,6 +15,7 @@ from ddpify.understanding.arithmetic import (
     booleans,
     einsum,
     in_place,
+    lifted_rows,
     one_tensor,
     patterns,
     pieces,
@@ -104,6 +105,10 @@ def tensor_function(  # type: ignore[no-untyped-def]
     if by_pattern is not None:
         return by_pattern
     args, kwargs = by_position(short, args, kwargs, tensors=1)
+    held = [data for one in (*args, *kwargs.values()) for data in local_data(one)]
+    of_all = lifted_rows.asked(run, short, held, args[1:], kwargs)
+    if of_all is not None:
+        return of_all
     call = _Call(run, node, name, short, args, kwargs, argument_pairs(node, args, kwargs))
     made = first_answer(_RULES, call)
     made = _of_operands(call) if made is None else made
@@ -312,7 +317,9 @@ def _of_rows(call: _Call, involved: Operands) -> Value:
     tensor_pairs.note_used_on_rows(run, [d for _, d in tensor_pairs.held_tensors(call.operands)])
     made = tensors.function(run, node, call.short, involved, call.kwargs, call.args[1:])
     beside = broadcasts(call.short) and len(involved) < len(call.operands)
-    return tensor_pairs.broadcast(made, call.operands) if beside else made
+    if not beside:
+        return made
+    return lifted_rows.noted(run, tensor_pairs.broadcast(made, call.operands), call.operands)
 
 
 _RULES = (

@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.records import replace
 from ddpify.understanding.arguments import Keywords, argument_pairs
-from ddpify.understanding.arithmetic import across_samples, tensor_pairs
+from ddpify.understanding.arithmetic import across_samples, lifted_rows, tensor_pairs
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.libraries import opaque
 from ddpify.understanding.placement import Placement
@@ -35,6 +35,9 @@ def call(run: RunState, node: cst.BaseExpression, made_of: Instance, args: list[
     rows = [(shown, held) for shown, held in operands if any(map(_is_rows, held.data))]
     if not rows:
         return opaque.opaque(run, node, None, args, {})
+    of_all = lifted_rows.asked(run, "vmap", [data for one in args for data in one.data])
+    if of_all is not None:
+        return of_all
     if tensor_pairs.beside_replicated(run, tensor_pairs.held_tensors(operands)):
         whole = rows[0][1].data[0].placed(Placement.REPLICATE)
         return value(replace(whole, form=Layout.GATHERED, flat=True))

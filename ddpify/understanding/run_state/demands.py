@@ -29,6 +29,10 @@ class Demands(State):
             self.mixes(node, *what.data)
             return
         for data in what.data:
+            if data.behind:  # which of its dimensions is that of the rows is not known
+                for met in data.behind:
+                    self.demand(met, self.seen(met), reader)
+                continue
             alone = self.frame.in_forward and data.placement is Placement.SHARD
             if alone and reader == uses.A_CONDITION:
                 continue  # several rows have no truth value: something else comes here

@@ -38,6 +38,8 @@ class Data(Atom):
     ``listed``: a list of Python's, as ``tolist()`` gives it, to which ``+`` adds items.
     ``relative``: where ``ndim`` is not known, what it is counted from, and how many more it is.
     ``column``: perhaps one number for each sample, with dimensions of size one behind the rows.
+    ``behind``: the rows, by their expressions, that met what may have more dimensions than they:
+    these come in front of theirs.
     """
 
     # What few tensors of one kind differ in is no part of the hash, which is asked for often.
@@ -64,6 +66,7 @@ class Data(Atom):
     listed: bool = field(default=False, hash=False)
     relative: tuple[cst.CSTNode, int] | None = field(default=None, hash=False)
     column: Column = field(default=Column.NONE, hash=False)
+    behind: frozenset[cst.BaseExpression] = field(default=frozenset(), hash=False)
 
     @property
     def ragged(self) -> bool:
@@ -122,6 +125,7 @@ class Data(Atom):
             listed=False,
             relative=None,
             column=Column.NONE,
+            behind=self.behind if placement is Placement.SHARD else frozenset(),
         )
 
 
@@ -180,6 +184,7 @@ def merged(one: Data, other: Data) -> Data:
         listed=one.listed or other.listed,
         relative=one.relative if one.relative == other.relative else None,
         column=max(one.column, other.column),
+        behind=one.behind | other.behind,
     )
 
 
@@ -202,6 +207,7 @@ def is_within(one: Data, other: Data) -> bool:
         and not other.found_in
         and one.taken_by <= other.taken_by
         and one.views <= other.views
+        and one.behind <= other.behind
         and other.segments in (one.segments, ())
         and (other.relative is None or other.relative == one.relative)
         and _flags_within(one, other)
