@@ -239,6 +239,10 @@ def _orders(plan: Plan, edits: Edits) -> None:
         if site.module.editable:
             edits.change(node, _drawn_alike(alias))
             edits.note(site, f"{brief(node)}: the same numbers on all ranks")
+    for node, site in plan.facts.random.drawn_alike.items():
+        if site.module.editable:
+            edits.change(node, _called_alike(alias))
+            edits.note(site, f"{brief(node)}: the same numbers on all ranks")
     for node, site in plan.facts.rows.taken_rows.items():
         if node in plan.reductions:
             plan.refuse(_taken_twice(site))
@@ -292,6 +296,17 @@ def _drawn_alike(alias: str) -> Callable[[cst.CSTNode], cst.CSTNode]:
         device = code_of(named["device"]) if "device" in named else ""
         generator = cst.parse_expression(f"{alias}.shared_generator({device})")
         return updated.with_changes(args=[*updated.args, _keyword("generator", generator)])
+
+    return change
+
+
+def _called_alike(alias: str) -> Callable[[cst.CSTNode], cst.CSTNode]:
+    """From ``draw()`` to ``drawn_alike(lambda: draw())``."""
+
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        assert isinstance(updated, cst.BaseExpression)
+        draw = cst.Lambda(cst.Parameters(), updated)
+        return cst.Call(cst.parse_expression(f"{alias}.drawn_alike"), [cst.Arg(draw)])
 
     return change
 

@@ -36,7 +36,7 @@ from ddpify.runtime.reduce import (
 )
 from ddpify.runtime.reraising import reraise
 from ddpify.runtime.resume import resumable, snapshot
-from ddpify.runtime.rng import shared_generator
+from ddpify.runtime.rng import drawn_alike, shared_generator
 from ddpify.runtime.sample_hooks import batch_gradient_hook, batch_hook
 from ddpify.runtime.several_loaders import first, use_batch_of
 from ddpify.runtime.sharded_files import load_sharded, save_sharded
@@ -55,6 +55,7 @@ __all__ = [
     "broadcast",
     "cycle",
     "device",
+    "drawn_alike",
     "drawn_ragged",
     "first",
     "full_tensor",

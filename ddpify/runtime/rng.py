@@ -11,13 +11,15 @@ import contextlib
 import hashlib
 import random
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 
 from ddpify.runtime.numpy_state import NumpyState
+
+T = TypeVar("T")
 
 
 class SharedStream:
@@ -192,6 +194,12 @@ def shared_generator(device: Any = "cpu") -> torch.Generator:
     module: Any = torch.get_device_module(place)
     generator: torch.Generator = module.default_generators[place.index or module.current_device()]
     return generator
+
+
+def drawn_alike(draw: Callable[[], T]) -> T:
+    """What ``draw()`` gives, with the same numbers on all ranks, in a forward too."""
+    with shared_torch_stream():
+        return draw()
 
 
 @contextlib.contextmanager

@@ -263,11 +263,13 @@ class Shuffling(nn.Module):
         super().__init__()
         self.layer = nn.Linear(1, 1)
         self.orders: list[list[int]] = []
+        self.drawn: list[float] = []
         self.own: list[float] = []
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x: any rows."""
         self.orders.append(torch.randperm(9, generator=dd.shared_generator()).tolist())
+        self.drawn.append(dd.drawn_alike(lambda: torch.rand(()).item()))
         self.own.append(torch.rand(()).item())
         return self.layer(x)  # type: ignore[no-any-return]
 
@@ -279,11 +281,13 @@ def _shuffled() -> Any:
     for _ in range(2):
         model(dd.shard_batch(torch.ones(6, 1)))
         after.append(torch.randperm(9).tolist())
-    return model.orders, after, model.own
+    return (model.orders, model.drawn), after, model.own
 
 
 def test_a_forward_may_draw_what_ranks_share() -> None:
     first, second = run(_shuffled, 2)
     assert first[:2] == second[:2]
-    assert len({*map(tuple, (*first[0], *first[1]))}) == 4, "the shared stream goes on"
+    orders, drawn = first[0]
+    assert len({*map(tuple, (*orders, *first[1]))}) == 4, "the shared stream goes on"
+    assert len({*drawn}) == 2 and not {*drawn} & {*first[2]}
     assert not {*first[2]} & {*second[2]}

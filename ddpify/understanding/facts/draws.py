@@ -40,7 +40,9 @@ class Draws:
     counted_slices: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # noise[: len(batch)]
     orders: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # permutations of a batch
     shared_draws: dict[cst.CSTNode, Site] = field(default_factory=dict)  # those of a forward
-    drawn_again: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of them, in backward
+    # Others of a forward that are for all samples, with no generator to be told.
+    drawn_alike: dict[cst.CSTNode, Site] = field(default_factory=dict)
+    drawn_again: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of both, in backward
     # Those for what all ranks hold.
     drawn_replicated: dict[cst.CSTNode, Site] = field(default_factory=dict)
     # The calls that lead to a draw for this rank's rows, and for what all ranks hold.

@@ -18,13 +18,19 @@ from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
 from ddpify.understanding.libraries.local_sizes import Part, parts_in, parts_of
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
+    CONTAINERS,
     Atom,
     Const,
     Data,
     Instance,
+    Method,
     Number,
+    Params,
+    QualifiedName,
+    Tup,
     Value,
     deep_atoms,
     value,
@@ -45,6 +51,7 @@ _ALIKE = _SIZED | {"randperm"}
 _FILLING = frozenset(
     "normal_ uniform_ random_ bernoulli_ exponential_ log_normal_ cauchy_ geometric_".split()
 )
+_OF_ELEMENTS = frozenset({"bernoulli", "multinomial"})  # methods that draw by what is there
 _FILLERS = ("torch.Tensor.", "torch.nn.init.")  # functions of what they fill
 _INITIAL = frozenset(
     "trunc_normal_ xavier_uniform_ xavier_normal_ kaiming_uniform_ kaiming_normal_ orthogonal_"
@@ -111,6 +118,7 @@ def _filled(run: RunState, node: cst.Call, name: str) -> Value | None:
     first = node.args[0].value if node.args else None
     rows = [d for d in run.seen(first).data if d.placement is Placement.SHARD] if first else []
     if first is None or not rows:
+        _for_all_samples(run, node)
         return None
     _for_the_batch(run, node)
     _draws_in_a_round(run, node, shared=False)
@@ -149,6 +157,8 @@ def method(run: RunState, node: cst.BaseExpression, atom: object, name: str) -> 
     shuffled(run, node, name)
     if name in _FILLING:
         _note_replicated(run, node)
+    if name in _FILLING | _OF_ELEMENTS:
+        _for_all_samples(run, node)
     if isinstance(atom, Instance):
         return _of_distribution(run, node, atom, name)
     if name in _ARRAYS and not isinstance(atom, Data):
@@ -171,7 +181,7 @@ def layer(run: RunState, node: cst.BaseExpression, target: Instance) -> Value | 
 
 def _of_tensor(run: RunState, node: cst.Call, atom: Data, name: str) -> Value | None:
     assert isinstance(node.func, cst.Attribute)
-    if name not in _FILLING | {"bernoulli", "multinomial"}:
+    if name not in _FILLING | _OF_ELEMENTS:
         return None
     _for_the_batch(run, node)
     return _drawn(run, node, name, Part(node.func.value, atom, atom.dim))
@@ -234,6 +244,8 @@ def _drawn(
         if name in _LIKE and run.in_batch_loop() and node.args and run.seen(node.args[0].value):
             run.facts.random.drawn_replicated.setdefault(node, run.site(node))
         _note_replicated(run, node)
+        if not shared:
+            _for_all_samples(run, node)
         return None
     if run.collating:  # in the rank's own stream, or for all samples
         return value(_rows(first, parts))
@@ -336,6 +348,43 @@ def _alike_in_forward(run: RunState, node: cst.Call) -> None:
     inside = run.module.editable and not run.collating
     if sizes and alike and inside and not run.rows_taken and not given & {"generator", "out"}:
         shared_in_forward(run, node)
+
+
+def _for_all_samples(run: RunState, node: cst.Call) -> None:
+    """Let a forward draw alike on all ranks what is made of nothing that belongs to samples.
+
+    ``Beta(0.4, 0.4).sample()`` and ``torch.randn_like(self.weight)`` have no row for each.
+    """
+    known = run.facts.random
+    own = any(_is_named(one, "generator") for one in node.args)
+    inside = run.frames_forward() and run.module.editable and not run.collating
+    if not inside or own or run.rows_taken or node in known.shared_draws:
+        return
+    shown = [one.value for one in node.args]
+    if isinstance(node.func, cst.Attribute):
+        shown.append(node.func.value)
+    named = any(isinstance(one, cst.NamedExpr) for one in walk(node))
+    if not named and all(_is_of_all(run.seen(one)) for one in shown):
+        known.drawn_alike[node] = run.site(node)
+        if run.recomputing:
+            known.drawn_again[node] = run.site(node)
+
+
+def _is_of_all(held: Value) -> bool:
+    """Whether all ranks hold this: no rows, nor their number, nor what is not known at all."""
+    return bool(held.atoms) and all(map(_is_known_of_all, held.atoms))
+
+
+def _is_known_of_all(atom: Atom) -> bool:
+    if isinstance(atom, Tup):
+        return all(map(_is_of_all, atom.items))
+    if isinstance(atom, Method):  # ``shape`` of a tensor
+        return _is_of_all(atom.receiver)
+    if isinstance(atom, Instance) and atom.kind.startswith("torch.distributions."):
+        return all(map(_is_of_all, atom.arguments.values()))
+    if isinstance(atom, Instance):
+        return atom.kind in CONTAINERS and _is_of_all(atom.elements)
+    return isinstance(atom, (Const, Number, Params, QualifiedName))
 
 
 def _sizes_in(size: cst.BaseExpression) -> list[cst.BaseExpression]:

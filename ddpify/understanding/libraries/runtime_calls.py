@@ -160,6 +160,10 @@ def _number(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: 
     return REPLICATED
 
 
+def _called(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+    return run.call(node, args[0] if args else UNKNOWN, [], {})
+
+
 def _padded(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     return sequences.call(run, node, "torch.nn.utils.rnn.pad_packed_sequence", args, kwargs)
 
@@ -240,6 +244,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "spread": _spread,
     "unwrap": _unwrap,
     "save": _save,
+    "drawn_alike": _called,
     "main_saves": _object("main_saves"),
     "main_writes": _object("main_writes"),
     "local_main_first": _object("local_main_first"),
