@@ -23,6 +23,13 @@ SET = [
     ("model.weight.seen = targets.mean(0)", "model.weight.seen"),
     ("for p in model.parameters():\n    p.seen = targets.mean()", "model.bias.seen"),
     ("table = torch.zeros(4)\ntable.row = targets.mean(0)", "table.row"),
+    ("targets.__dict__.update(row=targets.mean(0))", "targets.row"),
+    ("targets.__dict__.update({'row': targets.mean(0)})", "targets.row"),
+    ("kept = {'row': targets.mean(0)}\nvars(targets).update(kept)", "targets.row"),
+    ("targets.__dict__.setdefault('row', targets.mean(0))", "targets.row"),
+    ("vars(targets).__setitem__('row', targets.mean(0))", "targets.row"),
+    ("for n, v in {'row': targets.mean(0)}.items():\n    setattr(targets, n, v)", "targets.row"),
+    ("for n, v in [('row', targets.mean(0))]:\n    vars(targets)[n] = v", "targets.row"),
     ("a = np.zeros(4).view(np.recarray)\na.row = targets.mean(0)", "a.row"),
 ]
 
@@ -34,7 +41,12 @@ def test_it_is_that_of_all_rows(trial: Trial, line: str, read: str) -> None:
     assert verdict.outcome is Outcome.SAME, verdict.detail
 
 
-FORWARD = ["h.mean_row = h.mean(0)\nh = h - h.mean_row", "h.number = len(h)\nh = h / h.number"]
+FORWARD = [
+    "vars(h).update(row=h.mean(0))\nh = h - h.row",
+    "for n in ['row']:\n    setattr(h, n, h.mean(0))\nh = h - h.row",
+    "h.mean_row = h.mean(0)\nh = h - h.mean_row",
+    "h.number = len(h)\nh = h / h.number",
+]
 
 
 @pytest.mark.parametrize("lines", [*FORWARD, "self.table.row = h.mean(0)\nh = h + self.table.row"])

@@ -398,29 +398,22 @@ def _set_on_tensor(
     run: RunState, target: cst.Subscript, shown: cst.BaseExpression, new: Value
 ) -> None:
     """``table.__dict__["mean"] = value`` sets an attribute of a tensor."""
-    owner, part = _with_variables(run, target.value), target.slice[0].slice
+    owner, part = tensor_attributes.with_variables(run, target.value), target.slice[0].slice
     key = run.seen(part.value).constant() if isinstance(part, cst.Index) else ...
     if owner is not None and isinstance(key, str):
         tensor_attributes.put(run, run.seen(owner), key, shown, new)
+    elif owner is not None:
+        tensor_attributes.put_any(run, run.seen(owner), shown, new)
 
 
 def _set_variable(run: RunState, target: cst.Subscript, new: Value) -> None:
     """``model.__dict__["act"] = value`` and ``vars(model)["act"] = value`` set an attribute."""
-    owner = _with_variables(run, target.value)
+    owner = tensor_attributes.with_variables(run, target.value)
     part = target.slice[0].slice
     key = run.seen(part.value).constant() if isinstance(part, cst.Index) else ...
     for atom in run.seen(owner).of(Instance) if owner is not None else ():
         if isinstance(key, str) and is_model(atom):
             run.put(atom, key, new)
-
-
-def _with_variables(run: RunState, shown: cst.BaseExpression) -> cst.BaseExpression | None:
-    """What an expression gives the variables of; None for others."""
-    if isinstance(shown, cst.Attribute):
-        return shown.value if shown.attr.value == "__dict__" else None
-    if isinstance(shown, cst.Call) and run.calls_builtin(shown, "vars"):
-        return shown.args[0].value if len(shown.args) == 1 else None
-    return None
 
 
 def _set_own(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> None:

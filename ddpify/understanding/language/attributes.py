@@ -94,7 +94,7 @@ def _having(owner: Value, name: str) -> Sequence[Atom]:
 
 def attribute_of(run: RunState, node: cst.BaseExpression, atom: Atom, name: str) -> Value:
     """What ``atom.name`` is."""
-    of_tensor = tensor_attributes.read(run, atom, name)
+    of_tensor = tensor_attributes.read(run, atom, name, called=_is_called(run, node))
     if of_tensor is not None:
         return of_tensor
     if isinstance(atom, QualifiedName):

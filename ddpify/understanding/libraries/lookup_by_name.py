@@ -92,6 +92,8 @@ def set_attribute(run: RunState, node: cst.BaseExpression, args: list[Value]) ->
             holder, _, shown = [given for given, _ in argument_pairs(node, args, {})][:3]
             tensor_attributes.put(run, args[0], str(name), shown, args[2])
             persistent_state.parameter(run, holder, str(name), shown, args[2])
+        if not names:
+            tensor_attributes.put_any(run, args[0], argument_pairs(node, args, {})[2][0], args[2])
         for made in args[0].of(Class):
             made.scope.names.update({str(name): args[2] for name in names})
         for owner in args[0].of(Instance):

@@ -27,6 +27,7 @@ from ddpify.understanding.libraries import (
     per_sample_functions,
     random_numbers,
     side_effects,
+    tensor_attributes,
 )
 from ddpify.understanding.libraries.container_methods import of_container
 from ddpify.understanding.libraries.instances import RETURNS_MODEL, given_to_base, trains
@@ -76,6 +77,8 @@ def call_method(
 ) -> Value:
     """A method of a tensor, a number, a container or a library object."""
     side_effects.acts_array(run, node, method)
+    if tensor_attributes.fill(run, node):
+        return REPLICATED
     results = []
     name = IN_PLACE.get(method.name, method.name)
     known = any(isinstance(atom, (Instance, ReplicatedTensor)) for atom in method.receiver.atoms)

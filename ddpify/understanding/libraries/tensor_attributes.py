@@ -14,12 +14,17 @@ from ddpify.understanding import definition_sites, uses
 from ddpify.understanding.arguments import local_data
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
+    ANY_NAME,
+    CONTAINERS,
+    UNKNOWN,
     Atom,
     Data,
+    Instance,
     Number,
     Params,
     ReplicatedTensor,
     Value,
+    join,
 )
 
 if TYPE_CHECKING:
@@ -27,6 +32,11 @@ if TYPE_CHECKING:
 
 # What a tensor or an array has by itself.
 _OWN = frozenset("data flags grad imag names real requires_grad shape strides dtype".split())
+_ALIKE = frozenset(
+    "T H mT mH device dtype ndim layout grad_fn is_cuda is_cpu is_leaf is_sparse itemsize nbytes"
+    " values indices size sum mean numpy".split()
+)
+_FILLING = frozenset("update setdefault __setitem__ __ior__".split())
 _Tensor = Data | Number | Params | ReplicatedTensor
 
 
@@ -42,9 +52,51 @@ def put(run: RunState, owner: Value, name: str, shown: cst.BaseExpression, new: 
     run.put(run.of_tensors(), name, definition_sites.reduced(new))
 
 
-def read(run: RunState, owner: Atom, name: str) -> Value | None:
-    """What has been set under a name; None where nothing has, or the owner is no tensor."""
-    return run.of_tensors().attribute(name) if is_tensor(owner) else None
+def put_any(run: RunState, owner: Value, shown: cst.BaseExpression, new: Value) -> None:
+    """The same under a name that is not known."""
+    if any(True for _ in local_data(new)):
+        put(run, owner, ANY_NAME, shown, new)
+
+
+def read(run: RunState, owner: Atom, name: str, *, called: bool = False) -> Value | None:
+    """What has been set under a name; None where nothing has, or the owner is no tensor.
+
+    That may be what was set under a name that is not known, but for what each tensor has.
+    """
+    if not is_tensor(owner):
+        return None
+    held = run.of_tensors()
+    known = called or name in _OWN | _ALIKE or name.startswith("__")
+    return held.attribute(name) or (None if known else held.of_prefix(name))
+
+
+def fill(run: RunState, node: cst.BaseExpression) -> bool:
+    """``vars(y).update(mean=m)`` and ``y.__dict__.setdefault("mean", m)`` set attributes.
+
+    Returns whether that is all that a call does.
+    """
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return False
+    shown = with_variables(run, node.func.value)
+    owner = run.seen(shown) if shown is not None else UNKNOWN
+    if node.func.attr.value not in _FILLING or not any(map(is_tensor, owner.atoms)):
+        return False
+    for given in node.args:
+        name = given.keyword.value if given.keyword is not None else ANY_NAME
+        held = run.seen(given.value)
+        inside = join(*(one.elements for one in held.of(Instance) if one.kind in CONTAINERS))
+        if any(True for _ in local_data(join(held, inside))):
+            put(run, owner, name, given.value, join(held, inside))
+    return node.func.attr.value != "setdefault" and all(map(is_tensor, owner.atoms))
+
+
+def with_variables(run: RunState, shown: cst.BaseExpression) -> cst.BaseExpression | None:
+    """What an expression gives the variables of; None for others."""
+    if isinstance(shown, cst.Attribute):
+        return shown.value if shown.attr.value == "__dict__" else None
+    if isinstance(shown, cst.Call) and run.calls_builtin(shown, "vars"):
+        return shown.args[0].value if len(shown.args) == 1 else None
+    return None
 
 
 def is_tensor(atom: Atom) -> TypeGuard[_Tensor]:
