@@ -63,6 +63,20 @@ def test_a_column_of_one_source_meets_all_rows_of_another(trial: Trial, lines: s
     assert verdict.outcome is Outcome.SAME, verdict.detail
 
 
+OF_STEPS = [
+    "nn.Linear(4, 1)(torch.stack([out, out * 2], 1))[:, -1]",
+    "nn.Linear(4, 1)(torch.stack([out, out * 2], 1)).select(1, 0)",
+    "nn.Linear(4, 1)(nn.GRU(4, 4, batch_first=True)(out[:, None])[0])[:, -1]",
+]
+
+
+@pytest.mark.parametrize("left", OF_STEPS)
+def test_a_column_of_one_time_step_meets_all_rows(trial: Trial, left: str) -> None:
+    text = script("loop", f"loss = loss + F.mse_loss({left}, targets[:, 0])")
+    verdict = trial.verdict(text)
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
 ALIKE = [
     "guess == kinds.view_as(guess)",
     "guess.eq(kinds.data.view_as(guess))",

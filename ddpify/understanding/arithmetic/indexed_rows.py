@@ -92,12 +92,25 @@ def indexed(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     relative = relative_ranks.further(atom, _added(run, node))
     single = leaves_one_each(run, node, atom)
     added = any(index_kind(run, element.slice)[0] == "new" for element in node.slice[1:])
-    before_rows = len(node.slice) <= atom.dim
+    before_rows = len(node.slice) <= atom.dim or _takes_one_step(run, node, atom)
     column = columns.widened(atom) if added else atom.column if before_rows else Column.NONE
     if atom.ndim in (0, 2) and len(node.slice) == 2 and is_one_wide(run, node.slice[1].slice):
         column = Column.WRITTEN
     atom = replace(atom, ndim=left, one_each=single, relative=relative, column=column)
     return _of_unknown_place(run, node, atom) if unsure else _by_parts(run, node, atom, before)
+
+
+def _takes_one_step(run: RunState, node: cst.Subscript, atom: Data) -> bool:
+    """Whether this is ``states[:, -1]``, which leaves a column of a column for each time step.
+
+    Where the number of dimensions is not known, the last one is taken for a time step.
+    """
+    if len(node.slice) != 2 or atom.dim != 0:
+        return False
+    kind, index = index_kind(run, node.slice[1].slice)
+    place = index.constant()
+    one = kind == "index" and isinstance(place, int)
+    return one and (atom.ndim > 2 or (not atom.ndim and place == -1))
 
 
 def _added(run: RunState, node: cst.Subscript) -> int | None:

@@ -102,6 +102,8 @@ def _of(name: str, source: Data, rest: Sequence[Value], kwargs: Mapping[str, Val
         return _if(one_wide or kwargs.get("k", UNKNOWN).constant() == 1)
     if name in _REDUCING and _is_before(kwargs.get("dim", (*rest, UNKNOWN)[0]), source.dim):
         return source.column
+    if name == "select" and source.ndim > 2 and given[:1] == [1]:  # of each row, one that is next
+        return source.column
     alike = dimensions.keeps(name) or rule_of(name) is Rule.ELEMENTWISE or name in _BY_INDEX
     return source.column if alike else Column.NONE
 
