@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 _SQUARE = frozenset("cholesky inv inverse matrix_exp matrix_power tril triu".split())
 _APART = (Rule.ELEMENTWISE, Rule.PER_SAMPLE, Rule.BY_ARGUMENTS)
 _OF_SAMPLES = (Layout.GATHERED, Layout.PERMUTATION, Layout.ORDER)
+SORTING = ("sort", "argsort")  # which leave as many rows, whichever dimension they go along
 KEPT = (
     KEEPING_DIMENSIONS
     - ORDERING
@@ -96,6 +97,8 @@ def _along_unknown(
     """What goes along a dimension that may be that of the samples, or one of each of them."""
     if name in KEPT and name not in PAIRS and data.form in (Layout.TENSOR, Layout.STATE):
         return value(on_all_rows(run, node, operand, data))
+    if name in SORTING and not run.collating:
+        return _in_order(run, name, operand, data)
     made = coupled(run, node, operand, data)
     return perhaps_rows(name, made)
 
@@ -116,9 +119,9 @@ def _all_rows(data: Data) -> Value:
     return value(replace(data.placed(Placement.REPLICATE), form=Layout.GATHERED, dim=data.dim))
 
 
-def _in_order(run: RunState, name: str, operand: cst.BaseExpression, data: Data) -> Value | None:
+def _in_order(run: RunState, name: str, operand: cst.BaseExpression, data: Data) -> Value:
     """The samples of all ranks in order, and their order."""
-    if name == "topk":
+    if name not in SORTING:
         return of_all_rows(run, operand, data, pair=True)
     run.demand(operand, value(data), uses.A_STATISTIC)
     return ordered(data, name)
@@ -271,10 +274,15 @@ def split_beside(run: RunState, operands: Iterable[tuple[cst.BaseExpression, Dat
         if not run.frames_forward() and not made_rows.can_be_split(run, gathered, own):
             continue
         if own.placement is Placement.SHARD and own.dim == gathered.dim == 0:
-            run.facts.loading.given_back[shown] = own.loaders
-            run.facts.loading.given_back_through.setdefault(shown, set()).add(run.call_path)
+            give_back(run, shown, own)
             return True
     return False
+
+
+def give_back(run: RunState, shown: cst.BaseExpression, own: Data) -> None:
+    """Let a rank take its own of the rows of all ranks, as many as it has of ``own``."""
+    run.facts.loading.given_back[shown] = own.loaders
+    run.facts.loading.given_back_through.setdefault(shown, set()).add(run.call_path)
 
 
 def is_fixed(index: Value) -> bool:

@@ -91,7 +91,8 @@ def _of_replicated(operands: list[Operand]) -> Value:
     paired = pairs_of_all(tensors)
     if paired is not None:
         return value(paired)
-    rows_of_all = [d for d in tensors if d.form is Layout.GATHERED]
+    of_all = (Layout.GATHERED, Layout.PERMUTATION)
+    rows_of_all = [replace(d, form=Layout.GATHERED) for d in tensors if d.form in of_all]
     return by_hand or value(*rows_of_all[:1]) or _as_large(operands)
 
 

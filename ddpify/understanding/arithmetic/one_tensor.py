@@ -199,8 +199,9 @@ def _of_a_permutation(one: Operation) -> Value | None:
     same = one.name in LINEAR or one.name in _SAME_ELEMENTS
     if one.data.form is not Layout.PERMUTATION or same:
         return None
-    whole = replace(one.data.placed(Placement.REPLICATE), form=Layout.GATHERED)
-    return value(replace(whole, opaque=one.name == "sort"))  # which gives two tensors
+    if one.name == "sort":
+        return across_samples.ordered(one.data, one.name)
+    return value(replace(one.data.placed(Placement.REPLICATE), form=Layout.GATHERED))
 
 
 def _dot(one: Operation) -> Value | None:

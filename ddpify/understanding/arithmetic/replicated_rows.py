@@ -162,6 +162,8 @@ def _perhaps_along(call: _Call) -> Value | None:
     name, rows = call.name, call.rows
     if name not in OVER_A_DIMENSION or not may_mix_rows(name, rows, call.rest, call.kwargs):
         return None
+    if name in across_samples.SORTING and call.gathered:
+        return across_samples.ordered(rows, name)
     return across_samples.perhaps_rows(name, value(rows))
 
 

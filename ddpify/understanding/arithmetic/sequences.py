@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -9,7 +10,8 @@ import libcst as cst
 from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
-from ddpify.understanding.arithmetic import tensor_pairs
+from ddpify.understanding.arithmetic import across_samples, tensor_pairs
+from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.batching import batch_layers, current_batch
 from ddpify.understanding.batching.handmade_batches import replicated_tensors
 from ddpify.understanding.facts import States
@@ -55,7 +57,8 @@ def call(
     rows = next((d for one in (*args, *kwargs.values()) for d in local_data(one)), None)
     short = name.rpartition(".")[2]
     shown = argument_pairs(node, args, kwargs)
-    tensor_pairs.beside_replicated(run, tensor_pairs.held_tensors(shown))  # lengths of all rows
+    if short != "pack_padded_sequence" or not _split_lengths(run, shown):
+        tensor_pairs.beside_replicated(run, tensor_pairs.held_tensors(shown))
     if rows is None:
         return _of_global_batches(run, short, args, kwargs)
     if short in _PACKING:
@@ -72,6 +75,23 @@ def call(
     if rows.form is Layout.PACKED and not told and isinstance(node, cst.Call):
         run.facts.rows.padded.setdefault(node, run.site(node))
     return value(Tup((value(padded), value(rows.placed(rows.placement)))))
+
+
+def _split_lengths(run: RunState, given: Sequence[Operand]) -> bool:
+    """Whether the lengths of all ranks' sequences, of which a rank takes its own, stand beside its
+    own sequences: they are numbers, through which no gradient goes back.
+    """
+    if len(given) < 2 or run.collating or not run.module.editable:
+        return False
+    (_, sequences), (shown, lengths) = given[:2]
+    own = [one for one in sequences.of(Data) if one.placement is Placement.SHARD]
+    whole = [one for one in lengths.of(Data) if one.form is Layout.GATHERED and not one.flat]
+    if len(own) != len(sequences.atoms) or len(own) != 1 or len(whole) != len(lengths.atoms):
+        return False
+    if not whole or own[0].form not in (Layout.TENSOR, Layout.YIELDED) or own[0].parted:
+        return False
+    across_samples.give_back(run, shown, own[0])
+    return True
 
 
 def _to_the_longest(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Placement:

@@ -167,7 +167,7 @@ def test_states_of_a_whole_batch_are_split_where_a_layer_gets_them(
 
 
 @pytest.mark.parametrize("lengths", ["n", "n.tolist()"])
-def test_rows_are_packed_with_the_sorted_lengths_of_all(tmp_path: Path, lengths: str) -> None:
+def test_rows_are_packed_with_their_own_of_the_sorted_lengths(tmp_path: Path, lengths: str) -> None:
     text = PACKED.format(
         result="return self.out(last[-1])[back]", loss="penalty = brain(a, n).sum()"
     )
@@ -176,8 +176,9 @@ def test_rows_are_packed_with_the_sorted_lengths_of_all(tmp_path: Path, lengths:
     packed = f"        short = pack_padded_sequence(self.embed(x)[order], {lengths}, batch"
     lines = added(tmp_path, text.replace(before, order + packed))
     assert "n, order = dd.gather(n).sort(0, descending=True)" in lines
-    assert any("dd.gather(self.embed(x))[order]" in line for line in lines)
-    assert not any("dd.split" in line for line in lines)
+    own = f"dd.split(dd.gather(self.embed(x))[order]), dd.split({lengths})"
+    assert any(own in line for line in lines)
+    assert any("dd.split(dd.gather(" in line and ")[back])" in line for line in lines)
 
 
 def _with_reader_apart(folder: Path, text: str) -> str:
