@@ -76,7 +76,8 @@ class Frame:
     returned_against: list[Value] = field(default_factory=list)  # what is returned then
     loops: list[Loop] = field(default_factory=list)
     inner_steps: int = 0  # that the calls within this one took
-    # Whether a constructor has called this method of its object, with what it has set; and what
-    # is set at each end of the call, by attribute.
+    # Whether this method was called with what its caller has set of its object; and what is set
+    # at each end of the call, by attribute.
     builds: bool = False
     left: list[dict[str, Value]] = field(default_factory=list)
+    tells: bool = False  # whether a round of a loop has set attributes of an object here

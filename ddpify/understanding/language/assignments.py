@@ -278,6 +278,7 @@ def assign(run: RunState, target: cst.BaseExpression, new: Value) -> None:
     if isinstance(target, cst.Name):
         new = relative_ranks.rooted(new, target)
         run.facts.record(target, new)
+        set_attributes.rebound(run.frame, target.value)
         run.bind(target.value, new)
     elif isinstance(target, (cst.Tuple, cst.List)):
         _unpack(run, target, new)

@@ -26,6 +26,7 @@ from ddpify.understanding.language import (
     shared_objects,
     star_args,
 )
+from ddpify.understanding.language.set_attributes import Entered
 from ddpify.understanding.libraries import (
     container_methods,
     criteria,
@@ -84,8 +85,8 @@ class _Call(NamedTuple):
     receiver: Instance | Class | None
     site: Site | None
     forward: bool  # whether it is a model's forward
-    # What a constructor that calls a method of its object has set last; None in other calls.
-    entered: Keywords | None = None
+    # What a caller knows that it has set last of the object, by attribute.
+    entered: Entered | None = None
 
     def key(self, run: RunState) -> object:
         """What its result goes by."""
@@ -93,8 +94,7 @@ class _Call(NamedTuple):
         place = self.site.node if self.site else None
         modes = bool(run.no_grad), bool(run.all_replicated), self.forward, run.training
         args = tuple(self.args), named, _captured(self.function)
-        entered = None if self.entered is None else _by_name(self.entered)
-        return self.function.node, place, self.receiver, args, modes, entered
+        return self.function.node, place, self.receiver, args, modes, self.entered
 
     def joint_key(self, run: RunState) -> object:
         """What the calls have in common that are taken together.
@@ -174,7 +174,7 @@ def _call_method(run, node, method: Bound, args, kwargs) -> Value:  # type: igno
     if is_model and run.frame.receiver is not model:
         args = handmade_batches.named_arguments(run, node, args)
     with run.in_mode(mode_switches.of_call(run, node, model) if is_model else run.training):  # type: ignore[arg-type]
-        entered = set_attributes.handed_on(run, node, method.function) if model else None
+        entered = set_attributes.handed_on(run, node, model, method.function) if model else None
         site = run.site(node)
         return call_function(
             run, method.function, args, kwargs, method.receiver, site, entered=entered
@@ -305,7 +305,16 @@ def _call_object(
             site = run.site(node)
             with run.in_mode(mode_switches.of_call(run, node, target) if forward else run.training):
                 results = [
-                    call_function(run, f, args, kwargs, target, site, forward=forward)
+                    call_function(
+                        run,
+                        f,
+                        args,
+                        kwargs,
+                        target,
+                        site,
+                        forward=forward,
+                        entered=set_attributes.handed_on(run, node, target, f),
+                    )
                     for f in functions
                 ]
             result = join(*results)
@@ -331,7 +340,7 @@ def call_function(
     site: Site | None,
     *,
     forward: bool = False,
-    entered: Keywords | None = None,
+    entered: Entered | None = None,
 ) -> Value:
     """Run a project function with these arguments; a call seen before gives its known result."""
     if not run.follow and site is not None:
@@ -361,8 +370,8 @@ def _result(run: RunState, call: _Call) -> Value:
         result = _of_body(run, call, key)
     else:
         result = _known(run, key)
-    if key in run.left:
-        set_attributes.take_up(run.frame, run.left[key])
+    if call.entered is not None and key in run.left:
+        set_attributes.take_up(run.frame, call.entered.name, run.left[key])
     return result
 
 

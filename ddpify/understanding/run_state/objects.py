@@ -92,6 +92,18 @@ class Objects(State):
         self.reads_change |= target.put(name, new)
         if isinstance(target.type, Class):
             self._forget_set(target, name)
+            self._forget_named(target, name)
+
+    def _forget_named(self, target: Instance, name: str) -> None:
+        """What a name's attribute was set to is no longer known: of an object, or of any of them.
+
+        An attribute whose name is put together, as ``stage*``, may be each.
+        """
+        if not self.frame.tells and self.frame.receiver is not target:
+            return
+        names, ending = self.frame.scope.names, f".{name}"
+        for one in [n for n in names if "." in n and (n.endswith(ending) or "*" in name)]:
+            del names[one]
 
     def note_written(self, places: Set[Place]) -> None:
         """These hold what was written since the last batch came."""

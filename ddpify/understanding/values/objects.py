@@ -100,6 +100,10 @@ class Instance(Container):
             return True
         return name in self._totals and not _is_added_alike(new, self._totals[name])
 
+    def holds_just(self, name: str, held: Value) -> bool:
+        """Whether an attribute is this as far as is known, which counts as no read of it."""
+        return self._attributes.get(name) == held
+
     def has_read(self, name: str) -> bool:
         """Whether this pass has read an attribute, and not only to add to it."""
         return name in self._read or _ATTRIBUTES in self._read

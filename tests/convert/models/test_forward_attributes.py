@@ -49,13 +49,13 @@ def test_an_evaluation_does_not_get_what_a_training_kept(tmp_path: Path, way: st
 
 MAY_STAY = [
     "if x.shape[1] > 2:\n            self.inner = self.first(x)",
-    "self.inner = self.first(x)\n        self.change()",
+    "self.inner = self.first(x)\n        change(self)",
 ]
 
 
 @pytest.mark.parametrize("way", MAY_STAY)
 def test_what_may_be_from_an_earlier_call_is_no_batchs_own(tmp_path: Path, way: str) -> None:
-    other = "    def change(self):\n        self.inner = torch.zeros(6, 6)\n\n    def forward"
-    model = MODEL.replace("SET", way).replace("    def forward", other)
+    other = "def change(layered):\n    layered.inner = torch.zeros(6, 6)\n\n\n"
+    model = other + MODEL.replace("SET", way)
     with pytest.raises(DdpifyError):
         added(tmp_path, HEAD + model + STEP + CHECK)
