@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 RESHAPING = frozenset("view reshape flatten ravel".split())
 _BY_SIZES = frozenset({"view", "reshape"})
+_OF_STATES = 3  # the dimensions of a recurrent layer's states
 
 
 def reshaped(
@@ -75,6 +76,8 @@ def _reshaped(
     if _counted(sizes) is None and any(map(_may_be_of_rows, sizes)):
         return _cut(run, data, operand)
     if _are_put_together(sizes):  # perhaps several samples make one row of the view
+        return _cut(run, data, operand)
+    if data.dim > 0 and _are_of_all_rows(data, sizes):
         return _cut(run, data, operand)
     place = _place(sizes)
     if place and data.form is Layout.INTERLEAVED:
@@ -175,6 +178,33 @@ def _has_own_first(sizes: Sequence[Value]) -> bool:
     if constant is ...:
         return len(sizes) > 1 and not sizes[0].data and any(sizes[0].of(Number))
     return isinstance(constant, int) and constant > 1
+
+
+def _are_of_all_rows(data: Data, sizes: Sequence[Value]) -> bool:
+    """Whether numbers of the script's own say how many rows there are: those of the whole batch.
+
+    So they do where they are all sizes, and where the one that is left to follow is another.
+    """
+    if len(sizes) < 2 or _counted(sizes) is not None or not all(map(_is_a_number, sizes)):
+        return False
+    place = _place(sizes)
+    if place is None:
+        return True
+    if data.form is Layout.STATE:
+        return place > 0 and _has_own_first(sizes)
+    return 0 < place != data.dim + _added_before(data, sizes, place)
+
+
+def _added_before(data: Data, sizes: Sequence[Value], place: int) -> int:
+    """How many dimensions a view adds before that of the rows, as far as is known."""
+    ndim = _OF_STATES if data.form is Layout.STATES else data.ndim
+    if ndim:
+        return max(len(sizes) - ndim, 0)
+    return sum(size.constant() == 1 for size in sizes[:place])
+
+
+def _is_a_number(size: Value) -> bool:
+    return not size.data and (isinstance(size.constant(), int) or any(size.of(Number)))
 
 
 def _cuts_across(data: Data, sizes: Sequence[Value]) -> bool:

@@ -16,7 +16,11 @@ from ddpify.understanding.values import Atom, Data, Instance, Tup, Value
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
-_VARIADIC = frozenset("randn rand zeros ones empty".split())  # torch.zeros(2, 3), not ((2, 3))
+TYPED = frozenset(
+    "Tensor FloatTensor DoubleTensor HalfTensor BFloat16Tensor ByteTensor CharTensor ShortTensor"
+    " IntTensor LongTensor BoolTensor".split()
+)
+_VARIADIC = frozenset("randn rand zeros ones empty".split()) | TYPED  # torch.zeros(2, 3)
 _MOST_DIMENSIONS = 6
 
 

@@ -29,9 +29,11 @@ from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.libraries.tensor_methods import (
     COPYING,
     NEW,
+    as_function,
     backward,
     receiver_of,
     repeated,
+    takes_sizes,
 )
 from ddpify.understanding.operators.table import broadcasts
 from ddpify.understanding.placement import Placement
@@ -185,9 +187,11 @@ def _resized(call: _Call) -> Value | None:
 
 def _new(call: _Call) -> Value | None:
     """A new tensor of the same kind."""
-    if call.name not in NEW and call.name != "new_tensor":
+    made = call.name
+    if made in NEW or takes_sizes(made, call.args):
+        made = as_function(made)
+    elif made != "new_tensor":
         return None
-    made = call.name.removeprefix("new_") if call.name in NEW else call.name
     return tensor_function(call.run, call.node, f"torch.{made}", made, call.args, call.kwargs)
 
 

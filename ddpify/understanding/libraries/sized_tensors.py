@@ -14,6 +14,7 @@ from ddpify.understanding.batching import batch_sizes, current_batch
 from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.libraries import local_sizes, made_dimensions, random_numbers
+from ddpify.understanding.libraries.local_sizes import TYPED
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds, tensor_sizes
 from ddpify.understanding.values import (
@@ -36,7 +37,6 @@ _OF_A_SIZE = frozenset("zeros ones empty full arange eye identity linspace logsp
 _BETWEEN = ("linspace", "logspace", "geomspace")
 _OF_PAIRS = frozenset("triu_indices tril_indices".split())
 _NUMPYS_OF_A_SIZE = _OF_A_SIZE | frozenset("repeat_interleave tile reshape broadcast_to".split())
-_TYPED = frozenset("Tensor FloatTensor DoubleTensor LongTensor IntTensor BoolTensor".split())
 _WINDOWS = frozenset(
     "bartlett_window blackman_window hamming_window hann_window kaiser_window bartlett blackman"
     " cosine exponential gaussian general_cosine general_hamming hamming hann kaiser"
@@ -48,7 +48,7 @@ _COUNTING = _WINDOWS | frozenset(
 TORCHS_OF_A_SIZE = (
     _NUMPYS_OF_A_SIZE
     | _COUNTING
-    | _TYPED
+    | TYPED
     | frozenset("rand randn randint randperm normal multinomial".split())
 )
 _GATHERED = Data(Placement.REPLICATE, form=Layout.GATHERED)
@@ -78,7 +78,7 @@ class _Making:
     @property
     def of_a_list(self) -> bool:
         """Whether the numbers stand in a list, and are what the tensor holds."""
-        single = self.short in _TYPED and len(self.operands) == 1
+        single = self.short in TYPED and len(self.operands) == 1
         holds = single or self.short in made_dimensions.FROM_VALUES
         return holds and not self.operands[0][1].data
 
@@ -203,7 +203,7 @@ def _filled_with(run: RunState, numbers: Operands) -> None:
 def _sizes(short: str, operands: Operands) -> list[Data]:
     """The numbers of rows by which a tensor is made, and not those that it is filled with."""
     given = [held for _, held in operands]
-    if short in _TYPED:  # LongTensor(n, 3), but not LongTensor([n, 3]) nor LongTensor(x.size())
+    if short in TYPED:  # LongTensor(n, 3), but not LongTensor([n, 3]) nor LongTensor(x.size())
         alone = given if len(given) > 1 else []
         return [a for held in alone for a in held.atoms if isinstance(a, Data)]
     # Perhaps the elements of all rows.

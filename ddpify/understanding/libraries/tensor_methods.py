@@ -32,6 +32,7 @@ from ddpify.understanding.values import (
     UNKNOWN,
     Const,
     Data,
+    Instance,
     Number,
     ReplicatedTensor,
     Tup,
@@ -108,6 +109,18 @@ def like_another(  # type: ignore[no-untyped-def]
     return made or of_plain(run, node, Number(), name, args, kwargs)
 
 
+def takes_sizes(name: str, args: list[Value]) -> bool:
+    """Whether this is ``x.new(2, n)``, and not ``x.new([2, n])``, which holds these numbers."""
+    atoms = [atom for one in args for atom in one.atoms]
+    listed = any(isinstance(atom, (Tup, Instance)) for atom in atoms)
+    return name == "new" and not listed and any(tensor_sizes.counts(one) for one in args)
+
+
+def as_function(name: str) -> str:
+    """The function of PyTorch's that does what ``x.new_zeros(..)`` or ``x.new(..)`` does."""
+    return "empty" if name == "new" else name.removeprefix("new_")
+
+
 def of_plain(  # type: ignore[no-untyped-def]
     run: RunState, node: cst.BaseExpression, atom: object, name: str, args, kwargs
 ) -> Value:
@@ -135,8 +148,8 @@ def of_plain(  # type: ignore[no-untyped-def]
         return copied
     receiver = value(Number(ndim=atom.ndim)) if isinstance(atom, Number) else REPLICATED
     operands = [(receiver_of(node), receiver), *argument_pairs(node, args, kwargs)]
-    if name in NEW and args:
-        made = name.removeprefix("new_")
+    if (name in NEW or takes_sizes(name, args)) and args:
+        made = as_function(name)
         return tensor_function(run, node, f"torch.{made}", made, args, kwargs)
     if name in in_place_writes.RESIZING:
         for data in (d for _, one in operands[1:] for d in tensor_sizes.counts(one)):
