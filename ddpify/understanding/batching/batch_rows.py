@@ -211,6 +211,8 @@ def _reshaped(run: RunState, atom: ReplicatedTensor, rest: Sequence[Value]) -> V
     given = [a.items for one in rest[:1] for a in one.atoms if isinstance(a, Tup)]
     sizes = [one.constant() for one in (given[0] if len(given) == 1 else rest)]
     first = sizes[0] if sizes else -1
+    if len(sizes) == 1 and first not in (-1, 1) and atom.dim == 0 and _is_a_number(rest[0]):
+        return value(ReplicatedTensor(0, 0, flat=True))  # of all elements, to be split afterwards
     if first is ... and len(sizes) == 1 and rest and not rest[0].of(Tup):
         first = -1  # a number that is calculated: that of all elements
     if first == -1:
@@ -232,6 +234,10 @@ def _reshaped(run: RunState, atom: ReplicatedTensor, rest: Sequence[Value]) -> V
     if first is ... and second == 1 and atom.dim == 0:
         return value(atom)
     return value(*(ReplicatedTensor(dim, dim) for dim in DIMENSIONS))
+
+
+def _is_a_number(size: Value) -> bool:
+    return any(True for _ in size.of(Number, Data)) or isinstance(size.constant(), int)
 
 
 def _along(
