@@ -201,7 +201,10 @@ def _is_a_model(facts: Facts, place: cst.CSTNode) -> bool:
 
 
 def _possible(facts: Facts, entry: Entry) -> list[Place]:
-    """Where an argument could be split, along the first dimension unless layers say otherwise."""
+    """Where an argument could be split, along the first dimension unless layers say otherwise.
+
+    What goes through a list of samples takes each for a tensor: only layers tell its dimension.
+    """
     for dim in DIMENSIONS:
         atoms = [atom for atom in entry.held if atom.dim == dim and not atom.mixed]
         places = [
@@ -210,7 +213,8 @@ def _possible(facts: Facts, entry: Entry) -> list[Place]:
             for definition_site in atom.definition_sites
             if not _is_a_model(facts, definition_site)
         ]
-        told = dim == 0 or any(place in facts.by_hand.confirmed for place in places)
+        plain = not any(atom.guessed and atom.dim_at_definition for atom in atoms)
+        told = (dim == 0 and plain) or any(place in facts.by_hand.confirmed for place in places)
         if places and told and not any(place in facts.by_hand.refuted for place in places):
             return places
     return []
