@@ -38,7 +38,8 @@ def is_of_each(
         return False
     counting = _positions(run, node.for_in.target)
     names = (one for one in walk(node.elt) if isinstance(one, cst.Name) and one.value in counting)
-    if not are_rows(element) or _picks_others(run, node.elt, counting):
+    of_samples = are_rows(element) or goes_through_each(run, node.for_in.iter)
+    if not of_samples or _picks_others(run, node.elt, counting):
         return False
     if _leaves_some_out(run, node.for_in.iter):
         return False
@@ -179,7 +180,8 @@ def _goes_through_rows(run: RunState, loop: cst.For, numbers: bool) -> bool:
     """
     through = run.seen(loop.iter)
     known = (isinstance(a, Data) or getattr(a, "type", None) == "generator" for a in through.atoms)
-    if not through or not all(known) or not are_rows(run.iterate(loop.iter, through)):
+    plain = bool(through) and all(known) and are_rows(run.iterate(loop.iter, through))
+    if not plain and not goes_through_each(run, loop.iter):
         return False
     counting = _positions(run, loop.target)
     if _picks_others(run, loop.body, counting) or _leaves_some_out(run, loop.iter):
@@ -198,6 +200,15 @@ def _positions(run: RunState, target: cst.BaseExpression) -> set[str]:
 def are_of_each(held: Value) -> bool:
     """Whether these are lists alone, each with an item for each of a rank's rows."""
     return bool(held) and all(isinstance(a, Instance) and a.each for a in held.atoms)
+
+
+def goes_through_each(run: RunState, through: cst.BaseExpression) -> bool:
+    """Whether a loop goes through a list with an item of any kind for each of a rank's rows."""
+    if are_of_each(run.seen(through)):
+        return True
+    if not isinstance(through, cst.Call) or dotted(through.func) not in _PASSING:
+        return False
+    return any(goes_through_each(run, one.value) for one in through.args)
 
 
 def are_rows(element: Value) -> bool:

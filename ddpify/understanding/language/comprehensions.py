@@ -47,6 +47,7 @@ def comprehension(run: RunState, node: Comprehension) -> Value:
     before = dict(names)
     first = _bind(run, node.for_in)
     samples = per_sample_lists.are_rows(first) or collating_order.are_samples(run, first)
+    samples = samples or per_sample_lists.goes_through_each(run, node.for_in.iter)
     with earlier_samples.in_turn(run, node, samples=samples):
         item = _item(run, node)
     for shown in _made_in_round(node):

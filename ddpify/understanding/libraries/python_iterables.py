@@ -305,6 +305,7 @@ def _map(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     each = [run.iterate(node, a) for a in args[1:]]
     _number_rows(run, [argument_at(node, i + 1) for i in range(len(each))], args[1:], each)
     rows = bool(each) and all(per_sample_lists.are_rows(one) for one in each)
+    rows = rows or any(map(per_sample_lists.are_of_each, args[1:]))
     made.each = rows
     _take_alike(run, node, made, [UNKNOWN, *args[1:]])
     begun = len(run.batches_so_far)

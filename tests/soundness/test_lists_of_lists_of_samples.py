@@ -1,0 +1,28 @@
+"""Lists that are made of a list with an item of any kind for each of a rank's samples."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.soundness.judging import Outcome
+from benchmarks.soundness.trying import Trial
+from tests.soundness.known_forms import script
+
+FIRST = "us = [{'a': a} for a in targets]\n"
+MADE = [
+    FIRST + "ts = [t['a'] * 2 for t in us]\nloss = loss / len(ts)",
+    FIRST + "ts = [{k: 2 * v for k, v in t.items()} for t in us]\nloss = loss / len(ts)",
+    FIRST + "ts = [t['a'] for i, t in enumerate(us)]\nloss = loss / len(ts)",
+    FIRST + "ts = []\nfor t in us:\n    ts.append(t['a'])\nloss = loss / len(ts)",
+    FIRST + "ts = list(map(lambda t: t['a'], us))\nloss = loss / len(ts)",
+    FIRST + "ts = [1 for t in us]\nloss = loss / sum(ts)",
+    FIRST + "ts = [{**t, 'b': 1} for t in us]\nprint(len(ts))",
+    "us = [(a, 1) for a in targets]\nts = [p for p, q in us]\nloss = loss / len(ts)",
+    "us = [[a] for a in targets]\nts = [t + t for t in us]\nloss = loss / len(ts)",
+]
+
+
+@pytest.mark.parametrize("lines", MADE)
+def test_they_are_as_long_as_those_of_all_samples(trial: Trial, lines: str) -> None:
+    verdict = trial.verdict(script("loop", lines))
+    assert verdict.outcome in (Outcome.SAME, Outcome.UNDIVIDED), verdict.detail
