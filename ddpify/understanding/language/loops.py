@@ -23,6 +23,7 @@ from ddpify.understanding.language import (
     elements,
     longer_tuples,
     set_attributes,
+    sums_of_samples,
     totals,
 )
 from ddpify.understanding.libraries import instances, loaded_files, random_numbers
@@ -171,6 +172,7 @@ def _loop(run: RunState, node, body, orelse, bind) -> bool:  # type: ignore[no-u
     if known != ends:
         run.loop_ends[key] = ends
         run.reads_change |= _starts_otherwise(scope, loop, before, started, ends)
+    sums_of_samples.made_by(run, loop, before)
     done = orelse is None or run.block(orelse.body)
     reached = branches.join_ends(run, [*([dict(scope.names)] if done else []), *loop.broken])
     set_attributes.drop(scope.names)
