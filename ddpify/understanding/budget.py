@@ -49,6 +49,8 @@ class Budget:
     def __init__(self, most: int | None = None) -> None:
         self.most = MOST_STEPS if most is None else most
         self.used = 0
+        # What deciding on a conversion ended with: it would do so again, at whatever asks for it.
+        self.planning_ended: Exhausted | None = None
         self._spent: Counter[cst.CSTNode | None] = Counter()
 
     def note(self, function: cst.CSTNode | None, steps: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,9 @@ from ddpify.lint.engine import lint
 from ddpify.lint.files.document import Document
 from ddpify.lint.registry import Finding, Rule
 from ddpify.lint.scripts.script import Script
+from ddpify.planning import solver
+from ddpify.planning.plan import Plan
+from ddpify.planning.solver import make_plan
 from ddpify.source import read_source
 from ddpify.understanding import budget
 from ddpify.understanding.interpreter import interpret
@@ -134,6 +138,21 @@ def test_deciding_alone_may_be_what_takes_too_long(
     found = codes(script)
     assert "DDP004" in found
     assert "DDP901" in found
+
+
+def test_deciding_that_takes_too_long_is_begun_once(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = []
+
+    def counted(project: Project, *given: Any) -> Plan:
+        begun.append(project)
+        return make_plan(project, *given)
+
+    monkeypatch.setattr(solver, "make_plan", counted)
+    monkeypatch.setattr(budget, "MOST_STEPS", 300)
+    assert "DDP004" in codes(script)
+    assert len(begun) == len(set(map(id, begun)))  # whatever asks what convert would do
 
 
 def test_the_same_script_takes_the_same_steps(script: Path) -> None:

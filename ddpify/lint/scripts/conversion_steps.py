@@ -52,10 +52,13 @@ def steps_of(project: Project, known: tuple[Facts, Choices] | None) -> Iterator[
     from ddpify.planning.refusals import Refusal
     from ddpify.planning.solver import make_plan
 
+    if project.budget.planning_ended is not None:
+        raise project.budget.planning_ended
     try:
         plan = make_plan(project, Options(force=True), known)
         edits = collect(plan)
     except CutShort as refusal:
+        project.budget.planning_ended = refusal.cause
         raise refusal.cause from None
     except Refusal as refusal:
         yield _refused(refusal)
