@@ -21,6 +21,31 @@ _NUMBERS_OF_ROWS = (Placement.COUNT, Placement.PER_COUNT)
 _NEVER_GATHERED = (Layout.PACKED, Layout.INTERLEAVED, Layout.MIXED, Layout.LISTED)
 
 
+def resolve_all(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> bool:
+    """Resolve a demand and, where that was done for its call alone, in other calls as well.
+
+    What the function itself reduces is global in all of its calls. What a caller gives it, or a
+    loader's batch, is so in that call: the next run would ask the same of the next call.
+    """
+    reduced, replicated = {*plan.reductions}, {*plan.replicated}
+    if not resolve(plan, demand, learnt):
+        return False
+    made = plan.reductions.keys() - reduced
+    before = bool(made) and all(_is_outside(demand, node) for node in made)
+    loaders = not made and plan.replicated.keys() > replicated
+    for other in plan.facts.demands_again.get(demand, {}).values() if before or loaders else ():
+        if in_training(plan, other) is before:
+            resolve(plan, other, learnt)
+    return True
+
+
+def _is_outside(demand: Demand, node: cst.CSTNode) -> bool:
+    """Whether this stands in another function than what reads the value."""
+    module = demand.site.module
+    inside = module.function(demand.site.node)
+    return inside is not None and module.function(node) is not inside
+
+
 def resolve(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> bool:
     """Decide what gives a use a global value; whether anything does."""
     if _is_of_a_single_row(demand):

@@ -345,7 +345,7 @@ def _resolve_demands(plan: Plan) -> list[Demand]:
     before, learnt = _count(plan), _learnt_from(plan)
     demands = _in_order(plan)
     first = [demand for demand in demands if not _may_vanish(plan, demand)]
-    left = [demand for demand in first if not demand_resolution.resolve(plan, demand, learnt)]
+    left = [demand for demand in first if not demand_resolution.resolve_all(plan, demand, learnt)]
     if _count(plan) == before:
         last = [demand for demand in demands if _may_vanish(plan, demand)]
         left += [demand for demand in last if not demand_resolution.resolve(plan, demand, learnt)]

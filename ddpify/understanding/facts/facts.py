@@ -35,6 +35,8 @@ class Facts:
     _known_events: set[tuple[Instance, Event]] = field(default_factory=set)
     # By the reader and the placement that it gets; numbers of rows also by where they are counted.
     demands: dict[tuple[object, ...], Demand] = field(default_factory=dict)
+    # The same readers through other calls, one for each call that leads to them, by the first.
+    demands_again: dict[Demand, dict[Site, Demand]] = field(default_factory=dict)
     effects: dict[tuple[str, cst.CSTNode], Effect] = field(default_factory=dict)
     backwards: dict[cst.CSTNode, tuple[Site, Value]] = field(default_factory=dict)
     library_calls: dict[str, dict[cst.CSTNode, Site]] = field(default_factory=dict)

@@ -38,10 +38,20 @@ class Demands(State):
                 continue  # several rows have no truth value: something else comes here
             # What is gathered for one call may make the next one's global; a count stands alone.
             counted = data.definition_sites if data.placement is Placement.COUNT else None
-            key = (node, data.placement, counted)
-            if key not in self.facts.demands:
-                site = Site(node, self.project.owner(node) or self.module)
-                self.facts.demands[key] = Demand(site, data, reader, self.call_path)
+            self._note_demand((node, data.placement, counted), node, data, reader)
+
+    def _note_demand(
+        self, key: tuple[object, ...], node: cst.CSTNode, data: Data, reader: str
+    ) -> None:
+        """Note the first way to a reader, and one for each call that leads to it on others."""
+        path, known = self.call_path, self.facts.demands.get(key)
+        if known is None:
+            site = Site(node, self.project.owner(node) or self.module)
+            self.facts.demands[key] = Demand(site, data, reader, path)
+        elif path and path != known.calls:
+            again = self.facts.demands_again.setdefault(known, {})
+            if path[-1] not in again:
+                again[path[-1]] = Demand(known.site, data, reader, path)
 
     def mixes(self, node: cst.CSTNode, *mixed: Data) -> None:
         """Note that samples of a batch depend on each other in a collate function, from here on."""
