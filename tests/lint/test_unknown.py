@@ -197,7 +197,7 @@ for x, y in DataLoader(dataset, 32, shuffle=True):
 if rank == 0:
     torch.save({k: v.cpu() for k, v in net.state_dict().items()}, "net.pt")
     torch.save(optimizer.state_dict(), "optimizer.pt")
-net.load_state_dict(torch.load(path))
+net.load_state_dict(torch.load(os.environ["START"]))
 for x, y in loader:
     criterion(model(x), y).backward()
 """,

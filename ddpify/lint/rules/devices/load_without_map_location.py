@@ -57,9 +57,10 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.in_main_memory import is_made_in_memory, moves_to_memory
+from ddpify.lint.scripts.one_gpu import is_one_gpu
 from ddpify.lint.scripts.rendezvous import may_be_alone_on_its_node
 from ddpify.lint.scripts.repairs import add_argument
+from ddpify.lint.scripts.saved_from_memory import may_be_saved_from_memory
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.structure import walk
@@ -103,7 +104,7 @@ def check(script: Script) -> Iterator[Finding]:
             fix = add_argument(script, call, 'map_location="cpu"', "load into main memory first")
             message = "every rank loads to the GPU that saved the file, GPU 0 as a rule"
             yield Finding(call, message, fix if state else None, confidence=sure)
-        elif isinstance(given.value, cst.SimpleString) and _names_gpu(given.value):
+        elif is_one_gpu(script, given.value):
             fix = script.replace(given.value, '"cpu"', "load into main memory first")
             message = "every rank loads to the same GPU"
             yield Finding(given, message, fix if state else None, confidence=sure)
@@ -146,7 +147,7 @@ def _is_of_plain_numbers(script: Script, call: cst.Call) -> bool:
 
 
 def _is_in_memory(script: Script, call: cst.Call) -> bool:
-    """Whether the file may hold tensors of main memory: something that is saved here was put there.
+    """Whether the file may hold tensors of main memory: what is saved to it here was put there.
 
     Nor does a file of the rank's own bring tensors of another GPU.
     """
@@ -154,49 +155,7 @@ def _is_in_memory(script: Script, call: cst.Call) -> bool:
     own = file is not None and script.flow.sources(file.value, script.module) & ANY_RANK
     if own or argument(call, "mmap") is not None:
         return True
-    saves = script.calls("torch.save", everywhere=True)
-    return any(_saves_from_memory(script, one) for one in saves)
-
-
-def _saves_from_memory(script: Script, call: cst.Call) -> bool:
-    """``torch.save({k: v.cpu() for ...}, f)``, also by a name; FSDP's state that is offloaded; the
-    state of a model that was put there before.
-    """
-    if not call.args:
-        return False
-    saved = call.args[0].value
-    parts = [saved, *(x for inner in walk(saved) for x in _made(script, inner))]
-    inside = [inner for one in (saved, *_made(script, saved)) for inner in walk(one)]
-    return (
-        any(moves_to_memory(script, inner) for inner in inside)
-        or any(is_made_in_memory(script, inner) for one in parts for inner in walk(one))
-        or any(_is_offloaded(script, one) for one in parts)
-    )
-
-
-def _is_offloaded(script: Script, node: cst.BaseExpression) -> bool:
-    """Whether a policy around the place that makes a state puts it into main memory."""
-    return any(
-        moves_to_memory(script, inner)
-        for item in _settings_around(script, node)
-        for part in (item, *(x for name in walk(item) for x in _made(script, name)))
-        for inner in walk(part)
-    )
-
-
-def _made(script: Script, node: cst.CSTNode) -> list[cst.BaseExpression]:
-    """What a name or an attribute was set to."""
-    if not isinstance(node, (cst.Name, cst.Attribute)) or node not in script.owners:
-        return []
-    locations = script.flow.locations(node, script.owners[node])
-    return [edge.value for edge in script.flow.edges_into(locations) if edge.value is not None]
-
-
-def _settings_around(script: Script, node: cst.CSTNode) -> list[cst.BaseExpression]:
-    """``FSDP.state_dict_type(model, kind, policy)``, which says how states are made within it."""
-    above = script.structure_of(node).up(node)
-    items = [item.item for one in above if isinstance(one, cst.With) for item in one.items]
-    return [one for one in items if "state_dict_type" in code_of(one)]
+    return file is not None and may_be_saved_from_memory(script, file.value)
 
 
 def _is_the_other_case(script: Script, call: cst.Call) -> bool:
@@ -224,7 +183,3 @@ def _is_same(statement: cst.If, file: cst.Arg, other: cst.Arg) -> bool:
     name = code_of(file.value)
     targets = (one for one in walk(statement) if isinstance(one, cst.AssignTarget))
     return code_of(other.value) == name and all(code_of(one.target) != name for one in targets)
-
-
-def _names_gpu(node: cst.SimpleString) -> bool:
-    return str(node.evaluated_value).startswith("cuda:")
