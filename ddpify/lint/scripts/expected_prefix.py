@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.unwrapped import takes_out, wrapper_of
 from ddpify.understanding.libraries.distributed import WRAPPERS, is_wrapper
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
@@ -44,8 +45,8 @@ def _is_taken_out(script: Script, call: cst.Call, into: cst.BaseExpression) -> b
     """
     edges = script.flow.edges_into(script.flow.locations(into, script.owners[call]))
     made = [into, *(edge.value for edge in edges if edge.value is not None)]
-    inside = (one for node in made for one in walk(node) if isinstance(one, cst.Attribute))
-    if any(one.attr.value == "module" and script.is_wrapped(one.value) for one in inside):
+    inside = (one for node in made for one in walk(node) if takes_out(one))
+    if any(script.is_wrapped(wrapper_of(one)) for one in inside):
         return True
     asked = (x for g in script.control.guards(call) if not g.positive for x in walk(g.test))
     return any(isinstance(one, cst.Call) and _asks_for_wrapper(script, one) for one in asked)

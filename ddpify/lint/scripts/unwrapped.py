@@ -1,4 +1,7 @@
-"""What was taken out of a wrapper: ``x.module``, also by a name, a choice or a helper."""
+"""What was taken out of a wrapper: ``x.module``, also by a name, a choice or a helper.
+
+``getattr(x, "module", x)`` takes it out, too.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.syntax import content
 from ddpify.understanding.taint.call_graph import called, read_as
 from ddpify.understanding.taint.flow_edges import FlowEdge
 from ddpify.understanding.values import Function
@@ -14,26 +18,43 @@ from ddpify.understanding.values import Function
 _DEEP = 4  # from one name to the next
 
 
-def taken_out(script: Script, node: cst.BaseExpression) -> list[cst.Attribute]:
+def taken_out(script: Script, node: cst.BaseExpression) -> list[cst.BaseExpression]:
     """The ``x.module`` of wrappers ``x`` that an expression may stand for, or starts with."""
     direct = module_of(node)
     if direct is not None:
-        return [direct] if script.is_wrapped(direct.value) else []
+        return [direct] if script.is_wrapped(wrapper_of(direct)) else []
     return list(dict.fromkeys(_behind(script, node, _DEEP)))
 
 
-def module_of(node: cst.BaseExpression) -> cst.Attribute | None:
+def module_of(node: cst.BaseExpression) -> cst.BaseExpression | None:
     """The ``x.module`` that an expression starts with."""
-    while isinstance(node, cst.Attribute):
-        if node.attr.value == "module":
-            return node
+    while not takes_out(node):
+        if not isinstance(node, cst.Attribute):
+            return None
         node = node.value
-    return None
+    return node
 
 
-def _behind(script: Script, node: cst.CSTNode, depth: int) -> Iterator[cst.Attribute]:
-    if isinstance(node, cst.Attribute) and node.attr.value == "module":
-        if script.is_wrapped(node.value):
+def wrapper_of(taken: cst.CSTNode) -> cst.BaseExpression:
+    """The ``x`` of ``x.module``."""
+    if isinstance(taken, cst.Call):
+        return taken.args[0].value
+    assert isinstance(taken, cst.Attribute)
+    return taken.value
+
+
+def takes_out(node: cst.CSTNode) -> bool:
+    """Whether an expression asks something for the model in it."""
+    if isinstance(node, cst.Call):
+        name = node.args[1].value if len(node.args) > 1 else None
+        asked = isinstance(node.func, cst.Name) and node.func.value == "getattr"
+        return asked and isinstance(name, cst.SimpleString) and content(name) == "module"
+    return isinstance(node, cst.Attribute) and node.attr.value == "module"
+
+
+def _behind(script: Script, node: cst.BaseExpression, depth: int) -> Iterator[cst.BaseExpression]:
+    if takes_out(node):
+        if script.is_wrapped(wrapper_of(node)):
             yield node
     elif depth and isinstance(node, (cst.Name, cst.Attribute)):
         edges = script.flow.edges_into(script.control.locations(node))
@@ -55,7 +76,9 @@ def _behind(script: Script, node: cst.CSTNode, depth: int) -> Iterator[cst.Attri
         yield from _returned(script, called(script.facts, node), depth)
 
 
-def _returned(script: Script, functions: Iterable[Function], depth: int) -> Iterator[cst.Attribute]:
+def _returned(
+    script: Script, functions: Iterable[Function], depth: int
+) -> Iterator[cst.BaseExpression]:
     """What functions and properties give."""
     for function in functions:
         for one in function.module.structure.inside(function.node.body, cst.Return):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.unwrapped import takes_out
 from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Const, Instance
@@ -40,11 +41,7 @@ def _is_taken_out(script: Script, node: cst.BaseExpression) -> bool:
     known = script.flow.ancestry(node, script.module)
     edges = script.flow.edges_into({one.location for one in known if one.location is not None})
     made = (edge.value for edge in edges if edge.value is not None)
-    return any(
-        isinstance(one, cst.Attribute) and one.attr.value == "module"
-        for whole in (node, *made)
-        for one in walk(whole)
-    )
+    return any(takes_out(one) for whole in (node, *made) for one in walk(whole))
 
 
 def _comes_before(script: Script, wrappers: list[Instance], node: cst.CSTNode) -> bool:

@@ -101,7 +101,7 @@ from ddpify.lint.scripts.model_layers import is_part_of
 from ddpify.lint.scripts.resolved import is_resolved
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.separate_losses import are_averaged_together
-from ddpify.lint.scripts.unwrapped import module_of, taken_out
+from ddpify.lint.scripts.unwrapped import module_of, taken_out, wrapper_of
 from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import read_as
@@ -135,11 +135,12 @@ def check(script: Script) -> Iterator[Finding]:
     yield from last.values()
 
 
-def _is_bypass(script: Script, call: cst.Call, target: cst.Attribute) -> bool:
+def _is_bypass(script: Script, call: cst.Call, target: cst.BaseExpression) -> bool:
     """Whether a loss comes from a call of what is in a wrapper, and none from the wrapper's own."""
-    if not is_resolved(script, target.value) or script.control.without_grad(call):
+    wrapped = wrapper_of(target)
+    if not is_resolved(script, wrapped) or script.control.without_grad(call):
         return False
-    wrappers = [a for a in script.instances(target.value) if is_wrapper(a)]
+    wrappers = [a for a in script.instances(wrapped) if is_wrapper(a)]
     if _is_a_name(script, call.func) and _is_the_model(script, call.func, wrappers):
         return False  # which is the reference from before the wrap: another rule's
     if not (script.strict or _may_be_trained(script, wrappers)):
@@ -163,7 +164,7 @@ def _is_the_model(script: Script, node: cst.BaseExpression, wrappers: list[Insta
     return bool(held) and {*script.instances(node)} == held
 
 
-def _finding(script: Script, call: cst.Call, target: cst.Attribute) -> Finding:
+def _finding(script: Script, call: cst.Call, target: cst.BaseExpression) -> Finding:
     text = "the loss is computed past the wrapped model's own call: gradients are not averaged"
     fix = _fix(script, call, target)
     return Finding(call, f"{text} and the ranks drift apart", fix)
@@ -227,9 +228,9 @@ def _is_beside(script: Script, one: cst.Call, other: cst.Call) -> bool:
     return len(functions) == 1 or not around[0].isdisjoint(around[1])
 
 
-def _fix(script: Script, call: cst.Call, target: cst.Attribute) -> Fix | None:
+def _fix(script: Script, call: cst.Call, target: cst.BaseExpression) -> Fix | None:
     if call.func is not target:
         return None
     return script.replace(
-        target, code_of(target.value), "call the wrapped model", Applicability.UNSAFE
+        target, code_of(wrapper_of(target)), "call the wrapped model", Applicability.UNSAFE
     )
