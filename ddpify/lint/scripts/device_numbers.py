@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.spread_options import option
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.syntax import argument
 
@@ -23,11 +24,13 @@ def device_numbers(script: Script) -> Iterator[cst.BaseExpression]:
         yield from _of_device(call)
     for call in script.calls(DDP):
         for keyword, at in (("device_ids", 1), ("output_device", 2)):
-            given = argument(call, keyword, at)
-            if given is not None and isinstance(given.value, cst.List):
-                yield from (element.value for element in given.value.elements)
-            elif given is not None and keyword == "output_device":
-                yield given.value
+            given = option(script, call, keyword, at)
+            if given is None or script.owners.get(given) is not script.module:
+                continue
+            if isinstance(given, cst.List):
+                yield from (element.value for element in given.elements)
+            elif keyword == "output_device":
+                yield given
     yield from _moved_to(script)
 
 

@@ -10,6 +10,7 @@ from ddpify.lint.scripts.defaults import Defaults
 from ddpify.lint.scripts.one_number import is_numbered_text, is_one_number
 from ddpify.lint.scripts.passed_numbers import passed_numbers
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.spread_options import option
 from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.libraries.object_kinds import is_loss
 from ddpify.understanding.syntax import argument
@@ -164,10 +165,13 @@ def _is_default_of_all(script: Script, node: cst.BaseExpression, bare: bool) -> 
 
 def _device_ids(script: Script, call: cst.Call) -> Iterator[cst.CSTNode]:
     """Where a list of GPUs that a wrapper gets has one number, also by a name."""
-    if not any(name.endswith("DistributedDataParallel") for name in script.names(call.func)):
+    made = call.func
+    if "functools.partial" in script.names(made) and call.args:
+        made = call.args[0].value
+    if not any(name.endswith("DistributedDataParallel") for name in script.names(made)):
         return
-    given = argument(call, "device_ids", 1)
-    for one in _lists(script, given.value, 3) if given is not None else ():
+    given, told = argument(call, "device_ids", 1), option(script, call, "device_ids", 1)
+    for one in _lists(script, told, 3) if told is not None else ():
         if len(one.elements) == 1 and is_one_number(script, one.elements[0].value):
             yield given if given is not None and one is given.value else one
 

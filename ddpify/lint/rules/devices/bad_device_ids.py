@@ -34,6 +34,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.spread_options import option
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.syntax import argument
 
@@ -42,10 +43,8 @@ from ddpify.understanding.syntax import argument
 def check(script: Script) -> Iterator[Finding]:
     """Lists of more than one device."""
     for call in script.calls(DDP):
-        given = argument(call, "device_ids", 1)
-        if (
-            given is not None
-            and isinstance(given.value, cst.List)
-            and len(given.value.elements) > 1
-        ) and not any(isinstance(e, cst.StarredElement) for e in given.value.elements):
-            yield Finding(given, "one process drives one GPU: DDP raises ValueError")
+        given, told = argument(call, "device_ids", 1), option(script, call, "device_ids", 1)
+        if not isinstance(told, cst.List) or len(told.elements) < 2:
+            continue
+        if not any(isinstance(one, cst.StarredElement) for one in told.elements):
+            yield Finding(given or call, "one process drives one GPU: DDP raises ValueError")

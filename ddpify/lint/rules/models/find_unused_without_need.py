@@ -117,6 +117,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.forward_use import uses_everything
 from ddpify.lint.scripts.repairs import drop_argument
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.spread_options import option
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.syntax import argument
 
@@ -135,12 +136,13 @@ def check(script: Script) -> Iterator[Finding]:
         if wrap.wrapper.type != DDP or wrap.site.module is not script.module:
             continue
         given = argument(wrap.call, "find_unused_parameters")
-        if given is None or script.value(given.value).constant() is not True:
+        told = option(script, wrap.call, "find_unused_parameters")
+        if told is None or script.value(told).constant() is not True:
             continue
         if wrap.held and all(uses_everything(script, model) for model in wrap.held):
-            edit = drop_argument(script, wrap.call, given)
-            yield Finding(
-                given,
-                "every forward uses all layers: the search before each backward only costs time",
-                Fix("do not search", (edit,), Applicability.UNSAFE),
-            )
+            message = "every forward uses all layers: the search before each backward"
+            fix = None
+            if given is not None:
+                edit = drop_argument(script, wrap.call, given)
+                fix = Fix("do not search", (edit,), Applicability.UNSAFE)
+            yield Finding(given or wrap.call, f"{message} only costs time", fix)
