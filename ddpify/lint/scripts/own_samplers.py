@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.libraries.distributed import splits
+from ddpify.understanding.libraries.distributed import is_distributed_sampler, splits
 from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.sources import ANY_RANK, CLOCK
 from ddpify.understanding.values import Class, Instance
@@ -43,6 +43,24 @@ def is_told_the_epoch(sampler: Instance) -> bool:
         isinstance(one, cst.Attribute) and one.attr.value in kept
         for method in others
         for one in walk(method.body)
+    )
+
+
+def orders_by_base(sampler: Instance) -> bool:
+    """Whether a class that derives from a DistributedSampler gives an order by the epoch that this
+    one is told: it asks for it, or for the order of the base.
+    """
+    if not isinstance(sampler.type, Class) or not is_distributed_sampler(sampler):
+        return False
+    orders = (
+        one.body
+        for one in sampler.type.node.body.body
+        if isinstance(one, cst.FunctionDef) and one.name.value != "__init__"
+    )
+    return any(
+        isinstance(one, cst.Attribute) and one.attr.value in ("epoch", "__iter__")
+        for order in orders
+        for one in walk(order)
     )
 
 

@@ -75,6 +75,7 @@ from ddpify.lint.diagnostics import Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.epochs import Loop, rounds, samplers_of
 from ddpify.lint.scripts.one_process import never_runs
+from ddpify.lint.scripts.own_samplers import orders_by_base
 from ddpify.lint.scripts.repairs import at_head_of
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import is_distributed_sampler
@@ -304,7 +305,10 @@ def _shuffles(sampler: Instance) -> bool:
     """Whether the order is random, as far as the arguments say, or the code of the project."""
     if isinstance(sampler.type, Class) and "__iter__" in sampler.type.scope.names:
         calls = (one.func for one in walk(sampler.type.node.body) if isinstance(one, cst.Call))
-        return any(name_of(one).rsplit(".", 1)[-1] in _SHUFFLING for one in calls)
+        if any(name_of(one).rsplit(".", 1)[-1] in _SHUFFLING for one in calls):
+            return True
+        if not orders_by_base(sampler):
+            return False
     given = [
         sampler.arguments[name] for name in ("shuffle", "3", "**") if name in sampler.arguments
     ]
@@ -330,7 +334,8 @@ def _makes_itself_known(sampler: Instance) -> bool:
     """A class of the project may keep the epoch by itself: not one that is to be told."""
     if not isinstance(sampler.type, Class) or "__iter__" not in sampler.type.scope.names:
         return False
-    return "set_epoch" not in sampler.type.scope.names or any(
+    told = "set_epoch" in sampler.type.scope.names or orders_by_base(sampler)
+    return not told or any(
         isinstance(one, (cst.Assign, cst.AugAssign)) and "epoch" in code_of(one).split("=")[0]
         for method in walk(sampler.type.node.body)
         if isinstance(method, cst.FunctionDef) and method.name.value == "__iter__"
