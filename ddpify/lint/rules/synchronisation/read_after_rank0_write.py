@@ -83,15 +83,11 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.file_acts import Act, are_of_one_file, reads, writes
 from ddpify.lint.scripts.repairs import before, spelled
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import is_wrapper
-from ddpify.understanding.libraries.paths import READ, WRITTEN, named_by
-from ddpify.understanding.structure import Guard
-from ddpify.understanding.syntax import argument, code_of
-
-_WRITES = ("torch.save", "numpy.save", "builtins.open")
-_READS = ("torch.load", "numpy.load", "builtins.open")
+from ddpify.understanding.structure import Guard, Structure
 
 
 @rule(
@@ -104,47 +100,50 @@ _READS = ("torch.load", "numpy.load", "builtins.open")
 )
 def check(script: Script) -> Iterator[Finding]:
     """Reads on all ranks, soon after a write on some, of one file."""
-    for write, path, guard in _guarded_writes(script):
-        for read in _reads(script, write, path, guard):
-            if not _meet(script, guard.statement, read):
+    for write in writes(script):
+        guard = _condition(script, write)
+        for read in _reads_after(script, write, guard) if write.guards else ():
+            if not _meet(script, guard.statement if guard else write.place, write, read):
                 yield Finding(
-                    read,
+                    read.place,
                     "the other ranks do not wait for this file: they may find none, or half of one",
-                    _fix(script, read),
+                    _fix(script, read.place),
                 )
             break
 
 
-def _guarded_writes(script: Script) -> Iterator[tuple[cst.Call, str, Guard]]:
-    """Writes under a plain ``if`` on the rank, with the code of their paths."""
-    for name in _WRITES:
-        for call in script.calls(name):
-            path = named_by(call, WRITTEN[name])
-            guards = script.control.rank_guards(call)
-            if path is None or len(guards) != 1 or guards[0].left_early:
-                continue
-            if name != "builtins.open" or _mode(script, call) & set("wax"):
-                yield call, code_of(path), guards[0]
+def _condition(script: Script, write: Act) -> Guard | None:
+    """The condition on the rank in the function where a write, or the call of its helper, is."""
+    here = [one for one in write.guards if one.statement in script.structure.order]
+    function = script.structure.function(write.place)
+    around = [x for x in here if script.structure.function(x.statement) is function]
+    return around[0] if around else None
 
 
-def _reads(script: Script, write: cst.Call, path: str, guard: Guard) -> Iterator[cst.Call]:
-    """Reads of a path below the condition in the same function, on all ranks."""
+def _reads_after(script: Script, write: Act, guard: Guard | None) -> Iterator[Act]:
+    """Reads of the file below the condition in the same function, on all ranks."""
     structure = script.structure
-    inside = set(structure.inside(guard.statement, cst.Call))
-    found = []
-    for name in _READS:
-        for call in script.calls(name):
-            given = named_by(call, READ[name])
-            if given is None or code_of(given) != path or call in inside:
-                continue
-            if structure.order[call] < structure.order[write] or script.control.rank_guards(call):
-                continue
-            if _on_other_side(script, write, call):
-                continue
-            reading = name != "builtins.open" or not _mode(script, call) & set("wax")
-            if reading and structure.function(call) is structure.function(write):
-                found.append(call)
-    yield from sorted(found, key=structure.order.__getitem__)
+    if len(write.guards) != 1 or (guard is not None and guard.left_early):
+        return
+    inside = set(structure.inside(guard.statement, cst.Call)) if guard is not None else set()
+    function = structure.function(write.place)
+    found = [
+        one
+        for one in reads(script)
+        if structure.function(one.place) is function
+        and structure.order[one.place] > structure.order[write.place]
+        and one.place not in inside
+        and not one.guards
+        and not _is_within(structure, one.place, write.place)
+        and not _on_other_side(script, write.place, one.place)
+        and are_of_one_file(script, write, one)
+    ]
+    yield from sorted(found, key=lambda one: structure.order[one.place])
+
+
+def _is_within(structure: Structure, inner: cst.CSTNode, outer: cst.CSTNode) -> bool:
+    """Whether a call is an argument of another, and runs before it."""
+    return outer in structure.up(inner)
 
 
 def _on_other_side(script: Script, write: cst.Call, read: cst.Call) -> bool:
@@ -157,26 +156,43 @@ def _on_other_side(script: Script, write: cst.Call, read: cst.Call) -> bool:
     )
 
 
-def _mode(script: Script, call: cst.Call) -> set[str]:
-    given = argument(call, "mode", 1)
-    text = script.value(given.value).constant() if given is not None else "r"
-    return set(text) if isinstance(text, str) else set("wax")
-
-
-def _meet(script: Script, start: cst.CSTNode, end: cst.Call) -> bool:
-    """Whether ranks wait for each other between a statement and a call below it."""
+def _meet(script: Script, start: cst.CSTNode, write: Act, read: Act) -> bool:
+    """Whether ranks wait for each other between a write and a read: where both stand, or in the
+    helpers around one of them.
+    """
     order = script.structure.order
-    for call in script.structure.all(cst.Call):
-        if not order[start] < order[call] < order[end]:
-            continue
-        if script.collectives(call) or call in script.facts.backwards:
-            return True
-        held = script.value(call.func).atoms
-        if not held and isinstance(call.func, (cst.Name, cst.Attribute)):
-            return True  # code that ddpify cannot read
-        if any(is_wrapper(atom) for atom in held) or script.trains(call):
-            return True
-    return False
+    between = [x for x in script.structure.all(cst.Call) if order[start] < order[x]]
+    return (
+        any(_waits(script, one) for one in between if order[one] < order[read.place])
+        or any(_waits_in_helper(script, write, after=True))
+        or any(_waits_in_helper(script, read, after=False))
+    )
+
+
+def _waits_in_helper(script: Script, act: Act, *, after: bool) -> Iterator[bool]:
+    """For each call after a write, or before a read, in the functions on the way to it."""
+    node: cst.CSTNode = act.itself
+    while node is not act.place:
+        structure = script.structure_of(node)
+        function = structure.function(node)
+        if function is None:
+            return
+        for call in structure.inside(function.body, cst.Call):
+            if (structure.order[call] > structure.order[node]) is after and call is not node:
+                yield _waits(script, call)
+        sites = [x.node for x in script.control.callers(function)]
+        if act.place in sites or len(sites) != 1:
+            return
+        node = sites[0]
+
+
+def _waits(script: Script, call: cst.Call) -> bool:
+    if script.collectives(call) or call in script.facts.backwards:
+        return True
+    held = script.value(call.func).atoms
+    if not held and isinstance(call.func, (cst.Name, cst.Attribute)):
+        return True  # code that ddpify cannot read
+    return any(is_wrapper(atom) for atom in held) or script.trains(call)
 
 
 def _fix(script: Script, read: cst.Call) -> Fix | None:
