@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
@@ -22,3 +24,21 @@ def loaders_of(script: Script, loop: cst.For) -> list[Instance]:
         loader for one in taken for data in script.value(one).of(Data) for loader in data.loaders
     )
     return list(dict.fromkeys(held))
+
+
+def in_place_of(script: Script, loop: cst.For, loader: Instance) -> list[Instance]:
+    """Those of a loop's loaders that may stand where one does: of ``zip(a, b)``, those of ``a``."""
+    for part in _side_by_side(script, loop.iter):
+        found = script.loaders_in(part)
+        if loader in found:
+            return found
+    return loaders_of(script, loop)
+
+
+def _side_by_side(script: Script, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What a loop takes from in each round: all of ``enumerate(zip(a, b))``."""
+    names = script.names(node.func) if isinstance(node, cst.Call) else ()
+    if isinstance(node, cst.Call) and "builtins.zip" in names:
+        yield from (one.value for one in node.args)
+    elif isinstance(node, cst.Call) and node.args and "builtins.enumerate" in names:
+        yield from _side_by_side(script, node.args[0].value)

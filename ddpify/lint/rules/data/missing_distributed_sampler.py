@@ -97,7 +97,7 @@ from ddpify.lint.scripts.datasets import (
     samplers,
     speaks_of_ranks,
 )
-from ddpify.lint.scripts.gone_through import loaders_of
+from ddpify.lint.scripts.gone_through import in_place_of, loaders_of
 from ddpify.lint.scripts.hand_averages import steps_together
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.resolved import goes_through_resolved
@@ -197,7 +197,7 @@ def _is_split_elsewhere(script: Script, loader: Instance) -> bool:
         (loop, loaders)
         for structure in script.structures.values()
         for loop in structure.all(cst.For)
-        for loaders in [loaders_of(script, loop)]
+        for loaders in [in_place_of(script, loop, loader)]
         if any(one.site is loader.site for one in loaders)
     ]
     training = [(loop, loaders) for loop, loaders in over if script.trains(loop)]
@@ -237,7 +237,7 @@ def _surely_trains(script: Script, loader: Instance) -> bool:
     A function that trains and evaluates gets both loaders.
     """
     return any(
-        _are_one(script, loader, loaders_of(script, loop))
+        _are_one(script, loader, in_place_of(script, loop, loader))
         and goes_through_resolved(script, loop.iter)
         and any(one in script.facts.backwards for one in script.reached(loop.body))
         and (script.has_fsdp or _calls_wrapped(script, loop))
