@@ -155,7 +155,9 @@ class CleanedObjects:
         name: str,
         methods: dict[str, dict[object, set[str]]],
     ) -> Iterator[Instance]:
-        """The objects that a call reduces: all of the class where it is not seen which."""
+        """The objects that a call reduces: all of the class where it is not seen which one, and not
+        if that is of another class, with a method of this name.
+        """
         assert isinstance(call.func, cst.Attribute)
         owners = set(methods[name])
         function = self._structures[module].function(call)
@@ -168,7 +170,8 @@ class CleanedObjects:
             if any(one in known for one, attribute in self._places if attribute in names):
                 return  # noted with what the method around it is called on
         yield from known
-        if not any(_is_of(one, owners) for one in known):
+        another = any(isinstance(one.type, Class) and one.type.find(name) for one in receivers)
+        if not another and not any(_is_of(one, owners) for one in known):
             yield from (one for one in self._instances if _is_of(one, owners))
 
     @cached_property

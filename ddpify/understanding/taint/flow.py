@@ -325,7 +325,7 @@ class Flow:
         """Propagate labels, once; ``extra`` labels what comes out of these expressions."""
         extra = extra or {}
         self._spread(extra)
-        if self._propagate_sanitized():  # which was seen by labels that are too many now
+        if self._propagate_sanitized(extra):  # which was seen by labels that are too many now
             self.labels.clear()
             self._entries.clear()
             for location, label in self.begun:
@@ -427,12 +427,18 @@ class Flow:
             labels = found
         return labels if one.pure else labels & DATA
 
-    def _propagate_sanitized(self) -> bool:
+    def _propagate_sanitized(self, extra: dict[cst.CSTNode, set[str]]) -> bool:
         """Follow what is reduced, as far as nothing of a rank's own meets it; whether any is.
 
-        A reduced entry of a collection, as in ``losses["a"] = mean(a)``, is that entry alone.
+        A reduced entry of a collection, as in ``losses["a"] = mean(a)``, is that entry alone. What
+        gives a rank its batches is its own, whatever else does so: a logger that is reduced later.
         """
-        edges = [edge for edge in self.edges if not (edge.part or self._is_never_run(edge))]
+        edges = [
+            edge
+            for edge in self.edges
+            if not (edge.part or self._is_never_run(edge))
+            and not (edge.value is not None and extra.get(edge.value, set()) & _PARTS)
+        ]
         changed, found = True, False
         while changed:
             changed = False
