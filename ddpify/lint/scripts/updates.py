@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.lint.scripts.own_schedules import is_own_schedule
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.unseen_steps import KNOWN
 from ddpify.understanding.taint.call_graph import called
@@ -32,7 +33,8 @@ def _kind(one: Instance, method: str) -> str | None:
     known = one.type.library_bases() if isinstance(one.type, Class) else [one.type]
     if one.role == "optimizer" and method in ("step", "zero_grad"):
         return "optimizer"
-    if method == "step" and any(name.startswith(_SCHEDULES) for name in known):
+    scheduled = any(name.startswith(_SCHEDULES) for name in known) or is_own_schedule(one)
+    if method == "step" and scheduled:
         return "learning rate"
     if any(name.endswith("amp.GradScaler") for name in known) and method in ("step", "update"):
         return "optimizer" if method == "step" else "loss scale"

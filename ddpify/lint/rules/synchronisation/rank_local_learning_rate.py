@@ -80,6 +80,7 @@ from ddpify.lint.scripts.rates import is_rate
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.told_steps import told_numbers
 from ddpify.lint.scripts.unsharded_totals import is_own
+from ddpify.lint.scripts.updates import updated
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.sources import ANY_RANK
@@ -102,6 +103,8 @@ def check(script: Script) -> Iterator[Finding]:
         )
         if plateau and call.args and is_own(script, call.args[0].value):
             yield Finding(call.args[0], text.format(script.code(call.args[0].value, 40)))
+        for rate in _told_by_rank(script, call):
+            yield Finding(rate, text.format(script.code(rate, 40)))
     for rate in told_numbers(script) if steps_together(script) else ():
         if script.labels(rate) & ANY_RANK:
             yield Finding(rate, text.format(script.code(rate, 40)))
@@ -112,6 +115,13 @@ def check(script: Script) -> Iterator[Finding]:
             or (steps_together(script) and script.labels(assign.value) & ANY_RANK)
         ):
             yield Finding(assign.value, text.format(script.code(assign.value, 40)))
+
+
+def _told_by_rank(script: Script, call: cst.Call) -> list[cst.BaseExpression]:
+    """The numbers with its rank in them by which a rank steps a schedule: ``plan.step(rank)``."""
+    given = [one.value for one in call.args if script.labels(one.value) & ANY_RANK]
+    stepped = bool(given) and "learning rate" in updated(script, call)
+    return given if stepped and steps_together(script) else []
 
 
 def _is_own_but_for_group(
