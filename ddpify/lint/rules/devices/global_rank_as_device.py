@@ -93,15 +93,11 @@ def check(script: Script) -> Iterator[Finding]:
         return
     said = set[Location]()
     for node in device_numbers(script):
-        labels, read = script.labels(node), script.flow.locations(node, script.module)
+        read = script.flow.locations(node, script.module)
         if read and read <= said:
             continue
-        if (
-            RANK in labels
-            and not labels & {LOCAL_RANK, GROUP_RANK, SPAWNED}
-            and not _wraps_around(script, node)
-            and is_number(script, node)
-        ):
+        counted = _counts_all(script, node) or _counts_all_in_a_branch(script, node)
+        if counted and is_number(script, node):
             said |= read
             yield Finding(
                 node,
@@ -109,6 +105,38 @@ def check(script: Script) -> Iterator[Finding]:
                 " such GPU",
                 _fix(script, node),
             )
+
+
+def _counts_all(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether a number is the rank among all processes."""
+    labels = script.flow.of(node, script.owners.get(node, script.module))
+    own = RANK in labels and not labels & {LOCAL_RANK, GROUP_RANK, SPAWNED}
+    return own and not _wraps_around(script, node)
+
+
+def _counts_all_in_a_branch(script: Script, node: cst.BaseExpression) -> bool:
+    """``if "RANK" in os.environ: gpu = rank; else: gpu = rank % gpus``: under one launcher."""
+    if not isinstance(node, (cst.Name, cst.Attribute)):
+        return False
+    edges = [
+        edge
+        for edge in script.flow.edges_into(script.control.locations(node))
+        if not edge.offers and edge.value is not None and edge.value in script.owners
+    ]
+    wrong = [one for one in edges if one.value is not None and _counts_all(script, one.value)]
+    return bool(wrong) and all(
+        one in wrong or all(_are_branches(script, one.node, other.node) for other in wrong)
+        for one in edges
+    )
+
+
+def _are_branches(script: Script, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+    """Whether two places are in branches of one condition, so that no run gets to both."""
+    sides = {guard.statement: guard.positive for guard in script.control.guards(one)}
+    return any(
+        sides.get(guard.statement, guard.positive) is not guard.positive
+        for guard in script.control.guards(other)
+    )
 
 
 def _fix(script: Script, node: cst.BaseExpression) -> Fix | None:
