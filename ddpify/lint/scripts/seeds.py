@@ -95,7 +95,7 @@ def seedings(script: Script, *families: str) -> list[Seeding]:
 def _given_by(script: Script, seed: cst.Call) -> Iterator[Seeding]:
     """The calls of a function that is given its seed, and makes no other of it by the rank."""
     around = script.structure_of(seed).function(seed)
-    names = {one.value for x in seed.args for one in walk(x) if isinstance(one, cst.Name)}
+    names = {name for x in seed.args for name in _read_whole(x.value)}
     if around is None or not names & {one.name.value for one in parameters(around)}:
         return
     structure = script.structure_of(seed)
@@ -108,6 +108,17 @@ def _given_by(script: Script, seed: cst.Call) -> Iterator[Seeding]:
             given = [x.value for x, name in passed(one, skip, site.node) if name in names]
             if one.node is around and given:
                 yield Seeding(site.node, here or any(_is_own(script, x) for x in given))
+
+
+def _read_whole(node: cst.CSTNode) -> Iterator[str]:
+    """The names in an expression, without those of which an attribute is read: of ``args.seed`` it
+    is known what sets it, whatever else the options hold.
+    """
+    if isinstance(node, cst.Name):
+        yield node.value
+    elif not isinstance(node, cst.Attribute) or not isinstance(node.value, cst.Name):
+        for child in node.children:
+            yield from _read_whole(child)
 
 
 def _sets_apart(script: Script, seed: cst.Call, given: set[str]) -> bool:
