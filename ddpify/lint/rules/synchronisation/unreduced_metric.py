@@ -208,6 +208,7 @@ def _own(
         and is_surely_own(script, one)
         and not (_is_path(script, one) or is_of_a_step(script, one))
         and not _is_told_to_helper(script, one)
+        and not _is_made_of_whole(script, one)
     ]
     if any(map(unseen.may_be_reduced, parts)):
         return []
@@ -280,6 +281,17 @@ def _is_told_to_helper(script: Script, node: cst.BaseExpression) -> bool:
         isinstance(function, cst.FunctionDef)
         and bool(script.control.callers(function))
         and _is_given(script, node, function, frozenset())
+    )
+
+
+def _is_made_of_whole(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether the names in an expression are set to what is whole where it is read: what a method
+    reads of its own object is as whole as who calls it has made that.
+    """
+    names = [x for x in walk(node) if isinstance(x, cst.Name) and script.labels(x) & _WANTED]
+    edges = [edge for x in names for edge in script.flow.edges_into({*script.control.locations(x)})]
+    return bool(edges) and not any(
+        edge.value is None or script.labels(edge.value) & _WANTED for edge in edges
     )
 
 
