@@ -11,7 +11,7 @@ from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.object_kinds import BARS
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of
-from ddpify.understanding.values import UNKNOWN, Class, Instance
+from ddpify.understanding.values import UNKNOWN, Class, Function, Instance
 
 _ITERABLE = ("IterableDataset", "IterDataPipe")
 _SAMPLERS = ("torch.utils.data.Sampler", "torch.utils.data.sampler.Sampler",
@@ -35,6 +35,19 @@ def datasets(loader: Instance) -> list[Instance]:
     """The objects that a loader may read from."""
     held = loader.arguments.get("dataset", UNKNOWN).atoms
     return [atom for atom in held if isinstance(atom, Instance)]
+
+
+def counted(script: Script, dataset: Instance) -> Iterator[cst.BaseExpression]:
+    """What tells how many samples a data set has: what its ``__len__`` reads, and where that is not
+    in sight, all that it is made with.
+    """
+    length = dataset.type.find("__len__") if isinstance(dataset.type, Class) else None
+    functions = [one.node for one in length.of(Function)] if length is not None else []
+    for one in (node for function in functions for node in script.reached(function)):
+        if isinstance(one, (cst.Name, cst.Attribute)):
+            yield one
+    if not functions and isinstance(dataset.site, cst.Call):
+        yield from (one.value for one in dataset.site.args)
 
 
 def is_iterable(dataset: Instance) -> bool:

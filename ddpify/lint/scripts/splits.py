@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix
-from ddpify.lint.scripts.datasets import datasets
+from ddpify.lint.scripts.datasets import counted, datasets
 from ddpify.lint.scripts.repairs import add_argument, spelled
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import family
@@ -119,15 +119,14 @@ def _deciding(script: Script) -> Iterator[cst.Call]:
 
 
 def _filling(script: Script) -> list[cst.CSTNode]:
-    """What puts something into the lists, of any file, that data sets are made of."""
-    made = (one.site for loader in script.training_loaders for one in datasets(loader))
-    sites = dict.fromkeys(one for one in made if isinstance(one, cst.Call) and one in script.owners)
+    """What puts something into the lists, of any file, whose items data sets count as samples."""
     kept = {
         one.location
-        for site in sites
-        for one in script.flow.ancestry_of(
-            [given.value for given in site.args], script.owners[site]
-        )
+        for loader in script.training_loaders
+        for dataset in datasets(loader)
+        for node in counted(script, dataset)
+        if node in script.owners
+        for one in script.flow.ancestry(node, script.owners[node])
         if one.location is not None
     }
     moves = (one.node for one in script.flow.edges_into(kept))
