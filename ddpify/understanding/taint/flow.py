@@ -93,6 +93,7 @@ class Flow:
         self.made_of.count_gpus(self._counts_of_gpus())
         self._sanitize_arguments(in_place, where)
         self._pass_entries_back()
+        self._sanitize_sent(where)
         self._objects = CleanedObjects(facts, structures)
         known = set(self.sanitized)
         self._sanitize_collections()
@@ -525,6 +526,20 @@ class Flow:
             if not fresh:
                 return found
             found |= fresh
+
+    def _sanitize_sent(self, where: dict[Location, list[cst.CSTNode]]) -> None:
+        """``stop = sent[0]`` on the others, where rank 0 has put its ``stop`` into what is sent."""
+        for edge in self.edges:
+            sent = {one.location for one in edge.source if one.location in self.sanitized}
+            names = {slot for slot in edge.targets if slot[0] == "name"} if sent else set()
+            put = {one.location for move in self.edges_into(sent) for one in move.source}
+            if not names.isdisjoint(put):
+                # Under a condition, a name has a slot of its own beside that of its function.
+                texts = {slot[-1] for slot in names}
+                own = {slot for move in self.edges_into(names) for slot in move.targets}
+                for location in (one for one in own if one[-1] in texts):
+                    where[location].append(edge.node)
+                    self.sanitized.add(location)
 
     def _sanitize_arguments(
         self, in_place: set[Location], where: dict[Location, list[cst.CSTNode]]
