@@ -48,6 +48,7 @@ from ddpify.understanding.values import (
 
 _GPUS = "device_ids"
 _KEEPERS = frozenset("append extend add update insert put appendleft".split())
+_OF_PYTHON = ("builtins.", "itertools.", "functools.", "collections.")
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -232,14 +233,21 @@ class Collector:
                 and len(made) == len(held)
                 and all(isinstance(one, cst.Call) and self._counts(one, depth - 1) for one in made)
             )
-        items = isinstance(node.func, cst.Attribute) and node.func.attr.value == "items"
+        if sources.name_of(node.func) == "enumerate":
+            return True
+        if node.args and depth > 0 and self._may_be_bar(node):
+            return self._counts(node.args[0].value, depth - 1)
+        return isinstance(node.func, cst.Attribute) and node.func.attr.value == "items"
+
+    def _may_be_bar(self, node: cst.Call) -> bool:
+        """Whether a call shows how far a count is, as what another package makes of one does."""
+        first = node.args[0].value
+        if isinstance(first, cst.Call) and sources.name_of(first.func) == "enumerate":
+            return True
         names = set(library_names(self.facts.values.get(node.func)))
-        first = node.args[0].value if node.args else None
-        # What another package makes of a count, to be gone through, shows how far it is.
-        shown = isinstance(first, cst.Call) and sources.name_of(first.func) == "enumerate"
-        if first is not None and (shown or (names and names <= {*BARS})) and depth > 0:
-            return self._counts(first, depth - 1)
-        return items or sources.name_of(node.func) == "enumerate"
+        if isinstance(first, cst.Name) and names:
+            return not any(one.startswith(_OF_PYTHON) for one in names)
+        return bool(names) and names <= {*BARS}
 
     def _counts_entries(self, node: cst.BaseExpression) -> bool:
         """``enumerate(x.items())``, whose entries come with their number."""

@@ -30,6 +30,19 @@ for epoch in range(epochs):
         criterion(model(x), y).backward()
         optimizer.step()
 """,
+    "the number of a batch, in a bar of another package": """
+from rich.progress import track
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    batches = enumerate(loader)
+    if rank == 0:
+        batches = track(batches, total=len(loader))
+    for step, (x, y) in batches:
+        criterion(model(x), y).backward()
+        optimizer.step()
+        if (step + 1) % 4 == 0:
+            break
+""",
     "a chain of comparisons in a forward": """
 class Bounded(nn.Module):
     def __init__(self):
