@@ -45,6 +45,13 @@ class _Decided:
         """The slots that an expression reads: of ``self.limit`` the attribute, not the object."""
         return {one.location for one in self._made_of(node) if one.location is not None}
 
+    def _kept_of(self, node: cst.BaseExpression) -> set[Location]:
+        """The slots whose decisions its value still has: not what a library makes of a number,
+        such as an optimizer of a rate.
+        """
+        made = (one for one in self._made_of(node) if one.pure)
+        return {one.location for one in made if one.location is not None}
+
     def _made_of(self, node: cst.BaseExpression) -> list[Dependency]:
         module = self.script.owners.get(node, self.script.module)
         objects = {
@@ -90,7 +97,7 @@ class _Decided:
         users: dict[Location, list[FlowEdge]] = {}
         for edge in self.flow.edges:
             if edge.value is not None and not self._is_agreed_on(edge):
-                for location in self._read(edge.value):
+                for location in self._kept_of(edge.value):
                     users.setdefault(location, []).append(edge)
         return users
 

@@ -43,6 +43,27 @@ for epoch in range(epochs):
         if (step + 1) % 4 == 0:
             break
 """,
+    "what an optimizer was made with": """
+def search(rate):
+    best = 0.0
+    tuned = torch.optim.SGD(model.parameters(), lr=rate)
+    state = {"optimizer": tuned.state_dict(), "epoch": 3}
+    for epoch in range(state["epoch"]):
+        sampler.set_epoch(epoch)
+        for step, (x, y) in enumerate(loader):
+            loss = criterion(model(x), y)
+            loss.backward()
+            tuned.step()
+            best = max(best, loss.item())
+            if (step + epoch) % 2 == 0:
+                break
+    return best
+
+rate = 0.1
+for round in range(3):
+    if search(rate) > 1:
+        rate = rate / 2
+""",
     "a chain of comparisons in a forward": """
 class Bounded(nn.Module):
     def __init__(self):
