@@ -64,6 +64,21 @@ for round in range(3):
     if search(rate) > 1:
         rate = rate / 2
 """,
+    "a flag that nothing sets": """
+class Hooks:
+    def __init__(self):
+        self.stop = False
+
+hooks = Hooks()
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+        if rank == 0:
+            if hooks.stop:
+                break
+""",
     "a chain of comparisons in a forward": """
 class Bounded(nn.Module):
     def __init__(self):

@@ -161,6 +161,7 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.collective_calls import collective_of
 from ddpify.lint.scripts.hand_averages import steps_together
+from ddpify.lint.scripts.one_process import never_runs
 from ddpify.lint.scripts.own_decisions import decides_apart, is_local
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.surely_ranks import surely_asks_rank
@@ -289,6 +290,8 @@ def _is_in_both(script: Script, guard: Guard, name: str) -> bool:
 
 def _leaves_others(script: Script, node: cst.Break | cst.Return) -> bool:
     """Whether a condition on the rank, inside a loop that trains, stands around its end."""
+    if not script.strict and never_runs(script.control, node):
+        return False
     order = script.structure.order
     for guard in script.control.rank_guards(node):
         if guard.left_early or not surely_asks_rank(script.control, guard.test):
