@@ -43,6 +43,12 @@ def makes_folders(call: cst.CSTNode) -> bool:
     return _first(words) == "mkdir" and "-p" in words and not _goes_on(words)
 
 
+def installs(call: cst.CSTNode) -> bool:
+    """``os.system("pip install -U timm")``: it writes no file of the script's."""
+    words = _words(call, cst.SimpleString, cst.FormattedStringText)
+    return "install" in words and not {"pip", "pip3", "conda", "apt-get"}.isdisjoint(words)
+
+
 def _words(call: cst.CSTNode, *texts: type[cst.CSTNode]) -> list[str]:
     """The words of a command that stand in texts of these kinds."""
     given = call.args[0].value if isinstance(call, cst.Call) and call.args else None

@@ -463,3 +463,18 @@ torch.save(model.module.state_dict(), {path})
 def test_a_number_with_decimals_is_no_process(path: str, found: bool, lint_text: Lint) -> None:
     text = SETUPS["distributed"] + MEASURED.replace("{path}", path)
     assert bool(lint_text(text, select=("DDP501",))) is found
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [("pip install -U einops", False), ("python prepare.py --out data.pt", True)],
+)
+def test_what_installs_a_missing_package(command: str, found: bool, lint_text: Lint) -> None:
+    text = f"""
+try:
+    import einops
+except ImportError:
+    os.system("{command}")
+{STEP}"""
+    codes = [one.code for one in lint_text(SETUPS["distributed"] + text)]
+    assert ("DDP501" in codes) is found

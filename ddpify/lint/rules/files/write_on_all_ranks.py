@@ -78,7 +78,7 @@ from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.libraries.actions import COMMANDS
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.libraries.runtime_names import MAIN_SAVES, MAIN_WRITES
-from ddpify.understanding.libraries.system_commands import makes_folders
+from ddpify.understanding.libraries.system_commands import installs, makes_folders
 from ddpify.understanding.taint.call_graph import called
 
 _KINDS = ("save", "write")
@@ -172,6 +172,8 @@ def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
         return True  # a tool that can join a group, and need not run on several ranks
     if says_whose_lines(script, effect) or only_makes(script, effect):
         return True
+    if effect.name in COMMANDS and installs(effect.site.node) and _is_handler(script, effect):
+        return True  # what is missing there has to be installed before, on one rank or on all
     if not script.strict and only_some_write(script, effect):
         return True
     if effect.kind == "write" and effect.site.module is not script.module and not script.strict:
@@ -187,6 +189,12 @@ def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
     if script.control.is_within(effect.site.node, main_alone):
         return True
     return script.may_be_guarded(effect.site.node) or script.may_be_guarded(node)
+
+
+def _is_handler(script: Script, effect: Effect) -> bool:
+    """Whether something has failed before: ``except ImportError:``."""
+    node = effect.site.node
+    return any(isinstance(one, cst.ExceptHandler) for one in script.structure_of(node).up(node))
 
 
 def _is_one_of_several(script: Script, site: Site) -> bool:
