@@ -105,3 +105,47 @@ def test_a_data_set_that_is_split_already(lint_text: Lint) -> None:
 def _text(order: list[str]) -> str:
     inside = "\n".join(f"        {line}" for line in order)
     return SETUPS["distributed"] + TEXT.replace("{order}", inside).replace("{given}", "sampler")
+
+
+SWITCHED = """
+class Order(torch.utils.data.Sampler):
+    def __init__(self, data, rank, world, shuffle=True):
+        self.n, self.rank, self.world, self.shuffle = len(data), rank, world, shuffle
+        self.epoch = 0
+
+    def __iter__(self):
+        drawn = list(range(self.n))
+        {test}
+            g = torch.Generator()
+            g.manual_seed(self.epoch)
+            drawn = torch.randperm(self.n, generator=g).tolist()
+        return iter(drawn[self.rank::self.world])
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+order = Order(dataset, rank, world_size{given})
+loader = DataLoader(dataset, sampler=order)
+for epoch in range(epochs):
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "given", "found"),
+    [
+        ("if self.shuffle:", ", shuffle=False", False),
+        ("if not self.shuffle:", ", shuffle=True", False),
+        ("if self.shuffle:", "", True),
+        ("if self.shuffle:", ", shuffle=bool(args.shuffle)", True),
+        ("if self.n > 3:", ", shuffle=False", True),
+    ],
+)
+def test_an_order_that_is_drawn_where_it_is_told_to(
+    test: str, given: str, found: bool, lint_text: Lint
+) -> None:
+    text = SETUPS["distributed"] + SWITCHED.replace("{test}", test).replace("{given}", given)
+    assert ("DDP102" in [one.code for one in lint_text(text, select=RULES)]) is found

@@ -115,7 +115,7 @@ def check(script: Script) -> Iterator[Finding]:
                 node,
                 "every epoch has the same order: set_epoch() is not called on this sampler",
                 _fix(script, sampler, outer) if isinstance(inner, cst.For) else None,
-                confidence=Confidence.CERTAIN if _shuffles(sampler) else Confidence.LIKELY,
+                confidence=Confidence.CERTAIN if _shuffles(script, sampler) else Confidence.LIKELY,
             )
 
 
@@ -129,7 +129,7 @@ def _needs_no_epoch(
         return True
     if _has_samples_of_its_own(script, sampler, outer):
         return True
-    return not _shuffles(sampler) and not script.trains(inner)
+    return not _shuffles(script, sampler) and not script.trains(inner)
 
 
 def _place(script: Script, sampler: Instance, loop: cst.CSTNode) -> cst.CSTNode | None:
@@ -297,22 +297,38 @@ def _shuffling(script: Script) -> list[Instance]:
     found: dict[Instance, None] = {}
     for loader in script.facts.loaders:
         held = samplers_of(loader)
-        found |= dict.fromkeys(one for one in held if _shuffles(one) or _may_shuffle(script, one))
+        found |= dict.fromkeys(
+            one for one in held if _shuffles(script, one) or _may_shuffle(script, one)
+        )
     return list(found)
 
 
-def _shuffles(sampler: Instance) -> bool:
+def _shuffles(script: Script, sampler: Instance) -> bool:
     """Whether the order is random, as far as the arguments say, or the code of the project."""
     if isinstance(sampler.type, Class) and "__iter__" in sampler.type.scope.names:
-        calls = (one.func for one in walk(sampler.type.node.body) if isinstance(one, cst.Call))
-        if any(name_of(one).rsplit(".", 1)[-1] in _SHUFFLING for one in calls):
+        calls = (one for one in walk(sampler.type.node.body) if isinstance(one, cst.Call))
+        shuffling = [one for one in calls if name_of(one.func).rsplit(".", 1)[-1] in _SHUFFLING]
+        if any(not _is_switched_off(script, sampler, one) for one in shuffling):
             return True
-        if not orders_by_base(sampler):
+        if shuffling or not orders_by_base(sampler):
             return False
     given = [
         sampler.arguments[name] for name in ("shuffle", "3", "**") if name in sampler.arguments
     ]
     return all(held.constant() is True for held in given)
+
+
+def _is_switched_off(script: Script, sampler: Instance, node: cst.CSTNode) -> bool:
+    """Whether ``if self.shuffle:`` keeps a node from running in an object that was told not to."""
+    for guard in script.structure_of(node).guards(node):
+        test, positive = guard.test, guard.positive
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            test, positive = test.expression, not positive
+        if isinstance(test, cst.Attribute) and code_of(test.value) == "self":
+            held = sampler.attribute(test.attr.value)
+            if held is not None and held.constant() is (not positive):
+                return True
+    return False
 
 
 def _may_shuffle(script: Script, sampler: Instance) -> bool:
