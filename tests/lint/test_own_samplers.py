@@ -149,3 +149,35 @@ def test_an_order_that_is_drawn_where_it_is_told_to(
 ) -> None:
     text = SETUPS["distributed"] + SWITCHED.replace("{test}", test).replace("{given}", given)
     assert ("DDP102" in [one.code for one in lint_text(text, select=RULES)]) is found
+
+
+WITHIN = """
+class Batches(torch.utils.data.Sampler):
+    def __init__(self, sampler, size):
+        self.sampler, self.size = sampler, size
+
+    def __iter__(self):
+        found = []
+        for one in self.sampler:
+            found.append(one)
+            if len(found) == self.size:
+                yield found
+                found = []
+
+batches = Batches({sampler}, 8)
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in DataLoader(dataset, batch_sampler=batches):
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("sampler", "found"),
+    [("sampler", False), ("torch.utils.data.RandomSampler(dataset)", True)],
+)
+def test_batches_of_another_sampler(sampler: str, found: bool, lint_text: Lint) -> None:
+    text = SETUPS["distributed"] + WITHIN.replace("{sampler}", sampler)
+    assert ("DDP109" in [one.code for one in lint_text(text, select=RULES)]) is found

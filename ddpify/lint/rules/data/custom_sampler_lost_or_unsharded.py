@@ -92,8 +92,9 @@ from ddpify.lint.scripts.datasets import chooses, datasets, knows_its_rank, samp
 from ddpify.lint.scripts.own_samplers import draws_by_itself, gives_all_ranks_the_same
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import apart
+from ddpify.understanding.libraries.distributed import splits
 from ddpify.understanding.taint.sources import ANY_RANK, WORLD
-from ddpify.understanding.values import Instance
+from ddpify.understanding.values import Class, Instance
 
 
 @rule(
@@ -119,6 +120,9 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _draws_for_one(script: Script, sampler: Instance) -> bool:
     """Whether a sampler gives an order that nothing of the rank has a part in."""
+    kept = [atom for held in sampler.attributes.values() for atom in held.atoms]
+    if isinstance(sampler.type, Class) and any(map(splits, kept)):
+        return False  # it makes batches of another one's part
     if gives_all_ranks_the_same(script, sampler):
         return draws_by_itself(script, sampler) or not apart(script)
     return chooses(sampler) and not knows_its_rank(script, sampler) and not apart(script)
