@@ -42,6 +42,21 @@ class Reports:
             return True
         return isinstance(call.func, cst.Attribute) and call.func.attr.value in _METHODS
 
+    def shown_of(self, call: cst.Call) -> Iterator[cst.Arg]:
+        """The arguments of a report that come to what is shown, in the function that it calls."""
+        shown = {
+            location
+            for one in called(self.script.facts, call)
+            for report in self._reports_in(one.node)
+            for given in report.args
+            for location in self.script.flow.locations(given.value, one.module)
+        }
+        moves = [one for one in self.script.flow.edges_at(call) if one.passes]
+        for given in call.args:
+            into = [slot for one in moves if one.value is given.value for slot in one.targets]
+            if not (shown and into) or not shown.isdisjoint(self.script.flow.derived(into)):
+                yield given
+
     def is_on_some_ranks(self, call: cst.Call) -> bool:
         """Whether only some ranks reach a report, or what shows it in the function it calls."""
         control = self.script.control
@@ -67,11 +82,8 @@ class Reports:
         names = {one.name.value for one in parameters(function)}
         found = [
             call
-            for call in walk(function.body)
-            if isinstance(call, cst.Call)
-            and not any(True for _ in called(self.script.facts, call))
-            and self.is_report(call)
-            and any(
+            for call in self._reports_in(function)
+            if any(
                 isinstance(shown, cst.Name) and shown.value in names
                 for given in call.args
                 for shown in displayed(given.value)
@@ -79,3 +91,10 @@ class Reports:
         ]
         if found and not self.script.collectives(function):
             yield from found
+
+    def _reports_in(self, function: cst.FunctionDef | cst.Lambda) -> Iterator[cst.Call]:
+        calls = (one for one in walk(function.body) if isinstance(one, cst.Call))
+        for call in calls:
+            of_project = any(True for _ in called(self.script.facts, call))
+            if not of_project and self.is_report(call):
+                yield call

@@ -623,3 +623,47 @@ if rank == 0:
 def test_a_layer_that_is_not_seen_is_no_meter(shown: str, found: bool, lint_text: Lint) -> None:
     text = SETUPS["distributed"] + LAYERS.replace("{shown}", shown)
     assert bool(lint_text(text, select=("DDP405",))) is found
+
+
+PICTURES = """
+class Board:
+    def __init__(self, writer):
+        self.writer = writer
+
+    def note(self, score, outputs, epoch):
+        mean = score / 4
+        self.writer.add_scalar("score", mean, epoch)
+        self.writer.add_histogram("scores", outputs[0], epoch)
+
+    def note_all(self, epoch, *numbers):
+        print(epoch, numbers)
+
+board = Board(SummaryWriter() if rank == 0 else None)
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    total = torch.zeros(2, device=device)
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total = total + loss.detach()
+    whole = total.clone()
+    dist.all_reduce(whole)
+    if rank == 0:
+        {call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "found"),
+    [
+        ("board.note(whole[0].item(), total, epoch)", False),
+        ("board.note(score=whole[0].item(), outputs=total, epoch=epoch)", False),
+        ("board.note(total[0].item(), whole, epoch)", True),
+        ("board.note_all(epoch, whole[0].item(), total[0].item())", True),
+    ],
+)
+def test_what_a_helper_shows(call: str, found: bool, lint_text: Lint) -> None:
+    text = SETUPS["distributed"] + PICTURES.replace("{call}", call)
+    assert ("DDP405" in [one.code for one in lint_text(text)]) is found

@@ -184,7 +184,7 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if _sees_all_data(script, call) or _says_whose(script, call):
             continue
-        for argument in call.args:
+        for argument in reports.shown_of(call):
             parts = _unreduced(script, argument.value, unseen, meters)
             if parts:
                 yield Finding(argument, _sentence(script, parts))
