@@ -179,11 +179,14 @@ def is_kept_by_rank(control: Control, node: cst.CSTNode) -> bool:
     """Whether a condition around a node, here or where its function is called, surely asks for
     the rank.
     """
+    ways = [*control.ways_to(node, control.spawned)]
+    sides = {(guard.statement, guard.positive) for one in ways for guard in control.guards(one)}
     return any(
         any(
             surely_asks_rank(control, guard.test)
+            and (guard.statement, not guard.positive) not in sides  # the others get there, too
             for guard in control.rank_guards(one, in_turn=True)
         )
         or bool(object_guards(control, one))
-        for one in control.ways_to(node, control.spawned)
+        for one in ways
     )

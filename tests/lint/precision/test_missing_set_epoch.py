@@ -132,3 +132,33 @@ def test_a_loader_of_the_project_that_takes_others_in_turn(lint_text: Lint) -> N
         text.replace("{told}", told).replace("if loss.item() {asked}", "if epoch > 9"),
         select=("DDP102", "DDP402"),
     )
+
+
+BOTH = """
+def train(number, logger):
+    {told}
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+
+for epoch in range(epochs):
+    if rank == 0:
+        train(epoch, print)
+    {other}
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "other", "found"),
+    [
+        ("loader.sampler.set_epoch(number)", "else:\n        train(epoch, None)", False),
+        ("pass", "else:\n        train(epoch, None)", True),
+        ("loader.sampler.set_epoch(number)", "pass", True),
+    ],
+)
+def test_a_call_on_either_side_of_a_rank(
+    told: str, other: str, found: bool, lint_text: Lint
+) -> None:
+    text = SETUPS["distributed"] + BOTH.replace("{told}", told).replace("{other}", other)
+    assert ("DDP102" in [one.code for one in lint_text(text)]) is found
