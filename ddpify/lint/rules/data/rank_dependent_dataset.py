@@ -125,6 +125,7 @@ from ddpify.understanding.libraries.entropy import starts_anew
 from ddpify.understanding.libraries.runtime_names import SHARD_BATCH, SPLIT
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import argument
+from ddpify.understanding.taint.dependencies import Dependency
 from ddpify.understanding.taint.sources import draws
 from ddpify.understanding.values import Class, Data, Function, Instance
 
@@ -219,13 +220,41 @@ def _makers(script: Script, dataset: Instance) -> Iterator[cst.Call]:
     if isinstance(dataset.type, Class):
         made = dataset.type.find("__init__")
         for function in made.of(Function) if made is not None else ():
-            yield from _calls(script.reached(function.node))
+            reached = list(script.reached(function.node))
+            kept = _kept(script, reached)
+            for call in _calls(reached):
+                if call in kept or not any(map(draws, script.names(call.func))):
+                    yield call
         if isinstance(dataset.site, cst.Call):
             yield from _shuffles(script, dataset.site)
     elif isinstance(dataset.site, cst.Call) and dataset.type.endswith(".TensorDataset"):
         for one in dataset.site.args:
             sources = script.flow.ancestry(one.value, script.owners[dataset.site])
             yield from _calls(source.node for source in sources)
+
+
+def _kept(script: Script, reached: list[cst.CSTNode]) -> set[cst.CSTNode | None]:
+    """What comes to the attributes that some code sets, or decides what is put into them.
+
+    A number that is drawn to guess how much memory the samples need does not.
+    """
+    moves = [edge for node in reached for edge in script.flow.edges_at(node)]
+    values = [
+        edge.value
+        for edge in moves
+        if isinstance(edge.value, cst.BaseExpression)
+        and any(slot[0] == "attribute" for slot in edge.targets)
+    ]
+    made = _ancestry(script, values)
+    slots = {one.location for one in made}
+    fills = [one.node for one in moves if not slots.isdisjoint(one.targets) or one.value in values]
+    tests = [guard.test for node in fills for guard in script.structure_of(node).guards(node)]
+    return {one.node for one in (*made, *_ancestry(script, list(dict.fromkeys(tests))))}
+
+
+def _ancestry(script: Script, nodes: list[cst.BaseExpression]) -> list[Dependency]:
+    known = [one for one in nodes if one in script.owners]
+    return [one for node in known for one in script.flow.ancestry(node, script.owners[node])]
 
 
 def _shuffles(script: Script, made: cst.Call) -> Iterator[cst.Call]:
