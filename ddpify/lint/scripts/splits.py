@@ -15,6 +15,7 @@ from ddpify.records import record
 from ddpify.understanding.syntax import argument, spreads
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import ANY_RANK, CLOCK
+from ddpify.understanding.values import Class
 
 _SPLITS = {
     "torch.utils.data.random_split": ("generator", 2),
@@ -120,15 +121,15 @@ def _deciding(script: Script) -> Iterator[cst.Call]:
 
 def _filling(script: Script) -> list[cst.CSTNode]:
     """What puts something into the lists, of any file, whose items data sets count as samples."""
-    kept = {
-        one.location
-        for loader in script.training_loaders
-        for dataset in datasets(loader)
-        for node in counted(script, dataset)
-        if node in script.owners
-        for one in script.flow.ancestry(node, script.owners[node])
-        if one.location is not None
-    }
+    kept: set[Location] = set()
+    for dataset in (one for loader in script.training_loaders for one in datasets(loader)):
+        for node in (one for one in counted(script, dataset) if one in script.owners):
+            module = script.owners[node]
+            if isinstance(dataset.type, Class):
+                kept |= script.flow.copied_from([node], module)
+            else:
+                made = script.flow.ancestry(node, module)
+                kept |= {one.location for one in made if one.location is not None}
     moves = (one.node for one in script.flow.edges_into(kept))
     return [*dict.fromkeys(one for one in moves if isinstance(one, (cst.Call, cst.AugAssign)))]
 

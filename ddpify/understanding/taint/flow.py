@@ -176,6 +176,17 @@ class Flow:
                 seen.add(one.location)
                 todo += made.get(one.location, ())
 
+    def copied_from(self, nodes: Iterable[cst.BaseExpression], module: ModuleFile) -> set[Location]:
+        """The slots from which expressions of a file come by plain moves, such as a sorted list."""
+        todo = [one for node in nodes for one in self.made_of.of(node, module)]
+        found = set[Location]()
+        while todo:
+            one = todo.pop()
+            if one.pure and one.location is not None and one.location not in found:
+                found.add(one.location)
+                todo += self._made_from.get(one.location, ())
+        return found
+
     def edges_at(self, node: cst.CSTNode) -> list[FlowEdge]:
         """The moves that a node makes."""
         return self._edges_by_node.get(node, [])
