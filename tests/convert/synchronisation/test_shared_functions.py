@@ -390,4 +390,4 @@ def test_a_loss_of_rows_that_two_pools_give_back(trial: Trial) -> None:
     assert verdict.outcome is Outcome.SAME, verdict.detail
     converted = trial.converted(text)
     assert isinstance(converted, str)
-    assert "compared(b, dd.split(one.swap(made)))" in converted
+    assert "compared(b, dd.split(one.swap(dd.gather(made))))" in converted
