@@ -8,7 +8,6 @@ always right.
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 
 import libcst as cst
@@ -81,41 +80,16 @@ def make_plan(
         refuse_runtime_itself(entry)
     if known is None:
         refuse_at_once(project)
-    plan = _with_pieces(project, options, known)
+    plan = _planned(project, options, known)
     left = batches_alike.left_whole(plan.facts, plan.choices)
     return _with_evaluations(plan) if left else plan
-
-
-def _with_pieces(project: Project, options: Options, known: tuple[Facts, Choices] | None) -> Plan:
-    """The plan; where batches made by hand lead to none, one that takes them for pieces of one.
-
-    Models that are called on pieces of a batch, as where memory is short, get all ranks' rows.
-    """
-    # Where nothing asks for a group, that there is none changes nothing: it takes no round to see.
-    choices = Choices(trained=set(known[1].trained)) if known else Choices(alone=True)
-    plan, refused = None, None
-    try:
-        plan = _planned(project, options, known, choices)
-    except Refusal as refusal:
-        refused = refusal
-    if choices.by_hand and (plan is None or plan.refusals):
-        with contextlib.suppress(Refusal):
-            again = Choices(alone=True, in_pieces=True)
-            other = _planned(project, replace(options, force=False), None, again)
-            other.options = options
-            return other
-    if plan is None:
-        assert refused is not None
-        raise refused
-    return plan
 
 
 def _with_evaluations(plan: Plan) -> Plan:
     """The plan that splits such evaluations, too, where all that reads their batches allows it."""
     again = replace(plan.options, force=False)
     try:
-        fresh = Choices(alone=True, in_pieces=plan.choices.in_pieces, split_alike=True)
-        other = _planned(plan.project, again, None, fresh)
+        other = _planned(plan.project, again, None, split_alike=True)
     except Refusal:
         return plan
     if lasts(other.facts, other.choices):
@@ -128,8 +102,12 @@ def _planned(
     project: Project,
     options: Options,
     known: tuple[Facts, Choices] | None,
-    choices: Choices,
+    *,
+    split_alike: bool = False,
 ) -> Plan:
+    # Where nothing asks for a group, that there is none changes nothing: it takes no round to see.
+    fresh = Choices(split_alike=split_alike, alone=True)
+    choices = Choices(trained=set(known[1].trained)) if known else fresh
     plan = Plan(project, options, known[0] if known else _interpreted(project, choices), choices)
     states: set[object] = set()
     for number in range(_ROUNDS):
@@ -260,7 +238,7 @@ def _look_by_hand(plan: Plan) -> bool:
         made.trained_on for made in plan.reductions.values()
     )
     called = (event.kind == "call" for model in plan.facts.models for event in _events(plan, model))
-    if plan.choices.in_pieces or plan.choices.by_hand or split or not filled or not any(called):
+    if plan.choices.by_hand or split or not filled or not any(called):
         return False
     _make_by_hand(plan, filled)
     return True

@@ -50,7 +50,6 @@ class Choices:
     # Statements in which a function gets replicated values, and a batch elsewhere, with the call.
     replicated_statements: dict[cst.CSTNode, Site] = field(default_factory=dict)
     by_hand: bool = False  # whether to look for batches that no loader makes
-    in_pieces: bool = False  # whether models that get parts of gathered batches get their pieces
     # The places where batches are made by hand, and the batch dimension there.
     batches: dict[cst.CSTNode, int] = field(default_factory=dict)
     flat: set[cst.CSTNode] = field(default_factory=set)  # of those, with several rows a sample
