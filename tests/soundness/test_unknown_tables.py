@@ -105,3 +105,20 @@ NUMBERS = [
 @pytest.mark.parametrize(("source", "number"), NUMBERS)
 def test_so_do_rows_beside_a_number(trial: Trial, tmp_path: Path, source: str, number: str) -> None:
     assert_same_without_gathering(trial, tmp_path, written(source, f"(out * {number}).sum(1)"))
+
+
+_SETTINGS = """\
+import json
+
+
+class Settings:
+    def __init__(self, text):
+        self.__dict__.update(json.loads(text))
+
+
+settings = Settings('{"alpha": 0.5}')"""
+
+
+def test_so_do_rows_beside_a_setting_out_of_a_file(trial: Trial, tmp_path: Path) -> None:
+    used = "(out * settings.alpha).sum(1)"
+    assert_same_without_gathering(trial, tmp_path, written(_SETTINGS, used))

@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.structure import walk_here
-from ddpify.understanding.syntax import argument, dotted
-from ddpify.understanding.values import Const, Function, Instance, Number, QualifiedName, Value
+from ddpify.understanding.structure import walk, walk_here
+from ddpify.understanding.syntax import argument, code_of, dotted
+from ddpify.understanding.values import (
+    Class,
+    Const,
+    Function,
+    Instance,
+    Method,
+    Number,
+    QualifiedName,
+    Value,
+)
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -52,7 +61,16 @@ class _Tracing:
             return self._is_of_call(node, left - 1)
         if isinstance(node, cst.Name):
             return self._is_named(node, left - 1)
+        if isinstance(node, cst.Attribute) and self._is_out_of_text(node):
+            return True
         return isinstance(node, cst.Subscript) and self.is_number(node.value, left - 1)
+
+    def _is_out_of_text(self, node: cst.Attribute) -> bool:
+        """Whether a file of text sets it alone: ``self.__dict__.update(json.load(file))``."""
+        held, owners = self.run.seen(node), self.run.seen(node.value)
+        classes = [one.type for one in owners.of(Instance) if isinstance(one.type, Class)]
+        unset = bool(held.atoms) and all(isinstance(one, Method) for one in held.atoms)
+        return unset and len(classes) == len(owners.atoms) and all(map(_reads_text, classes))
 
     def _is_shown(self, held: Value) -> bool:
         """Whether all that something may be is a literal, an option, or out of a file of text.
@@ -149,6 +167,13 @@ class _Tracing:
         given = [argument(call, name, at) for call in calls]
         plain = bool(calls) and all(one is not None for one in given)
         return plain and all(one and self.is_number(one.value, left) for one in given)
+
+
+def _reads_text(made: Class) -> bool:
+    """Whether a class takes attributes out of a file of text, by whatever names that gives them."""
+    calls = [code_of(one.func) for one in walk(made.node.body) if isinstance(one, cst.Call)]
+    updated = any(one.endswith("__dict__.update") for one in calls)
+    return updated and any(one in _OF_TEXT for one in calls)
 
 
 def _made_of(node: cst.BaseExpression) -> list[cst.BaseExpression]:
