@@ -11,7 +11,7 @@ from ddpify.codemods.data import (
     padding,
     recurrent_states,
 )
-from ddpify.codemods.devices import devices, rank_device_maps
+from ddpify.codemods.devices import devices, one_device, rank_device_maps
 from ddpify.codemods.files import barriers, checkpoints, rank0_files, rank0_queries, resumable_loops
 from ddpify.codemods.launch import given_arguments, launch_queries, process_group
 from ddpify.codemods.models import learning_rates, models, spread_forwards, type_tests
@@ -34,6 +34,7 @@ from ddpify.planning.plan import Plan
 
 COLLECTED: tuple[Callable[[Plan, Edits], None], ...] = (
     launch_queries.edit,
+    one_device.edit,
     devices.edit,
     rank_device_maps.edit,
     checkpoints.edit,

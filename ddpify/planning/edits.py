@@ -59,6 +59,7 @@ class Edits:
     replaced: set[cst.CSTNode] = field(default_factory=set)  # statements that are gone
     removed: set[cst.CSTNode] = field(default_factory=set)
     imports: dict[ModuleFile, set[str]] = field(default_factory=lambda: defaultdict(set))
+    opened: dict[cst.CSTNode, bool] = field(default_factory=dict)  # whether their bodies stay
     notes: list[Note] = field(default_factory=list)
 
     def change(self, node: cst.CSTNode, change: Change) -> None:
@@ -126,6 +127,10 @@ class Edits:
         self.replaced.add(statement)
         self.removed.add(statement)
 
+    def open(self, condition: cst.If, *, body: bool) -> None:
+        """Let the statements of one side, if there is one, stand where an ``if`` stood."""
+        self.opened[condition] = body
+
     def note(
         self,
         site: Site,
@@ -167,6 +172,7 @@ class Edits:
             self.parts,
             self.comments,
             self.removed,
+            self.opened,
         )
 
 
@@ -281,6 +287,8 @@ class _Rewriter(cst.CSTTransformer):
 
     def _lines(self, old: Any, new: Any) -> list[Any]:
         """A line as it is, or several where something comes between its statements."""
+        if old in self.edits.opened:
+            return _opened(new, body=self.edits.opened[old])
         if not isinstance(old, cst.SimpleStatementLine) or not self._is_parted(old):
             return [new]
         lines = self._apart(old, new)
@@ -311,6 +319,21 @@ class _Rewriter(cst.CSTTransformer):
             lines.append(_under(header, [one]) if header else one)
             lines += self.edits.after.get(part, ())
         return lines
+
+
+def _opened(condition: cst.If, *, body: bool) -> list[Any]:
+    """The statements of one side of a condition; the first takes over the lines above it."""
+    side = condition if body else condition.orelse
+    if side is None:
+        return []
+    if isinstance(side, cst.If) and not body:
+        return [side.with_changes(leading_lines=condition.leading_lines)]
+    if isinstance(side.body, cst.SimpleStatementSuite):
+        lines: list[Any] = [cst.SimpleStatementLine(side.body.body)]
+    else:
+        lines = list(side.body.body)
+    above = [*condition.leading_lines, *lines[0].leading_lines]
+    return [lines[0].with_changes(leading_lines=above), *lines[1:]]
 
 
 def _with_its_own_text(

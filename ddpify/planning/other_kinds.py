@@ -33,7 +33,7 @@ DISTRIBUTED = (
     "torch.distributed.launcher",
 )
 _RUNTIME = ("ddpify.runtime", "ddpify_runtime")
-_GPUS_BY_HAND = tuple(
+GPUS_BY_HAND = tuple(
     f"torch.nn.parallel.{name}" for name in ("replicate", "scatter", "parallel_apply")
 )
 _ENVIRONMENTS = tuple(f"{name}." for name in ENVIRONMENTS)
@@ -80,7 +80,7 @@ def _refuse_several_devices_or_environments(facts: Facts) -> None:
             "each process must run its own environments; split them by hand",
             of_the_script=True,
         )
-    for _, site in facts.calls_to(*_GPUS_BY_HAND):
+    for _, site in facts.calls_to(*GPUS_BY_HAND):
         raise spread_by_hand(site)
 
 

@@ -20,6 +20,7 @@ from ddpify.planning import (
     gathering,
     idle_reductions,
     mapped_models,
+    one_device,
     own_backwards,
     replicated_statements,
     split_within,
@@ -151,6 +152,9 @@ def _decide_more(plan: Plan) -> bool:
     """Decide what the facts allow to decide now; whether there was anything."""
     if not plan.choices.alone and any(plan.facts.calls_to(IS_INITIALIZED)):
         plan.choices.alone = True
+        return True
+    if one_device.leave_out(plan):
+        plan.forget_reductions()
         return True
     try:
         if split_batches(plan.facts, plan.choices):

@@ -59,6 +59,9 @@ class Choices:
     # Whether those are that functions make which make what is trained on; the places of such.
     split_alike: bool = False
     alike: set[cst.CSTNode] = field(default_factory=set)
+    # Tests for several GPUs, with whether they hold where there is one.
+    one_device: dict[cst.CSTNode, bool] = field(default_factory=dict)
+    left_out: set[cst.CSTNode] = field(default_factory=set)  # functions that only those lead to
     # Whether the script is to see no process group, as in one process: it starts none itself.
     alone: bool = False
 

@@ -140,7 +140,7 @@ class Interpreter(RunState):
 
     def _run_uncalled(self) -> None:
         """Functions that nothing has called, and those that are defined in them."""
-        seen: set[cst.CSTNode] = set()
+        seen = set(self.choices.left_out)
         while new := [f for f in self.functions.values() if f.node not in seen]:
             for function in new:
                 seen.add(function.node)

@@ -134,8 +134,11 @@ def join_ends(run: RunState, ends: list[dict[str, Value]]) -> bool:
 
 
 def condition(run: RunState, test: cst.BaseExpression) -> bool | None:
-    """Evaluate a test; its truth where it is a literal."""
+    """Evaluate a test; its truth where it is a literal, or decided."""
     result = run.eval(test)
+    decided = run.choices.one_device.get(test)
+    if decided is not None:
+        return decided
     run.demand(test, result, uses.A_CONDITION)
     run.demand(test, own_methods.truth(run, test, result), uses.A_CONDITION)
     return branch_tests.truth(run, test, result)

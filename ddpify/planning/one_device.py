@@ -1,0 +1,114 @@
+"""Branches that a script takes where it sees several GPUs, to spread a batch over them itself.
+
+The training to convert is that of one device, which never takes them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+import libcst as cst
+
+from ddpify.planning.other_kinds import GPUS_BY_HAND
+from ddpify.planning.plan import Plan
+from ddpify.understanding.facts import Facts, Site
+from ddpify.understanding.structure import Guard, walk
+
+_COUNT = "torch.cuda.device_count"
+_ASKED = (_COUNT, "torch.cuda.is_available")
+_SEEN = (0, 1)  # the numbers of GPUs that a script for one device may find
+_COMPARED: dict[type[cst.BaseCompOp], Callable[[int, int], bool]] = {
+    cst.GreaterThan: operator.gt,
+    cst.GreaterThanEqual: operator.ge,
+    cst.LessThan: operator.lt,
+    cst.LessThanEqual: operator.le,
+    cst.Equal: operator.eq,
+    cst.NotEqual: operator.ne,
+}
+
+
+def leave_out(plan: Plan) -> bool:
+    """Decide the tests that guard all of what is spread over GPUs; whether there are new ones."""
+    guards = _Guards(plan.facts)
+    spread = [site for _, site in plan.facts.calls_to(*GPUS_BY_HAND)]
+    if not spread or not all(guards.lead_to(site) for site in spread):
+        return False
+    plan.choices.one_device.update(guards.tests)
+    plan.choices.left_out |= guards.functions
+    return True
+
+
+class _Guards:
+    """The tests for several GPUs that lead to places.
+
+    Attributes:
+        tests: Those, with whether they hold where there is one GPU.
+        functions: The functions that are called only under them.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.tests: dict[cst.CSTNode, bool] = {}
+        self.functions: set[cst.CSTNode] = set()
+
+    def lead_to(self, site: Site) -> bool:
+        """Whether only such tests lead to a place; they are noted."""
+        for guard in site.module.structure.guards(site.node):
+            if _is_branch(guard) and _is_against(self.facts, guard):
+                self.tests[guard.test] = not guard.positive
+                return site.module.editable
+        function = site.module.structure.function(site.node)
+        callers = self.facts.callers.get(function, ()) if function is not None else ()
+        if function is None or not callers:
+            return False
+        if function in self.functions:
+            return True
+        self.functions.add(function)
+        return all(self.lead_to(one) for one in callers)
+
+
+def _is_branch(guard: Guard) -> bool:
+    return isinstance(guard.statement, (cst.If, cst.IfExp)) and not guard.left_early
+
+
+def _is_against(facts: Facts, guard: Guard) -> bool:
+    """Whether one GPU, or none, surely leads elsewhere."""
+    return _on_one_device(facts, guard.test) is (not guard.positive)
+
+
+def _on_one_device(facts: Facts, test: cst.BaseExpression) -> bool | None:
+    """Whether a test holds where there is one GPU, or none; None where that is not known."""
+    asked = [one for name in _ASKED for one in facts.library_calls.get(name, ())]
+    calls = (one for one in walk(test) if isinstance(one, (cst.Call, cst.NamedExpr, cst.Await)))
+    if any(one not in asked for one in calls):
+        return None  # which may do something, too
+    first, second = (_truth(facts, test, number) for number in _SEEN)
+    return first if first is second else None
+
+
+def _truth(facts: Facts, test: cst.BaseExpression, number: int) -> bool | None:
+    """Whether a test holds where there are so many GPUs."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        held = _truth(facts, test.expression, number)
+        return None if held is None else not held
+    if isinstance(test, cst.BooleanOperation):
+        sides = {_truth(facts, side, number) for side in (test.left, test.right)}
+        deciding = isinstance(test.operator, cst.Or)
+        if deciding in sides:
+            return deciding
+        return None if None in sides else not deciding
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        target = test.comparisons[0]
+        compared = _COMPARED.get(type(target.operator))
+        left = _number(facts, test.left, number)
+        right = _number(facts, target.comparator, number)
+        if compared is not None and left is not None and right is not None:
+            return compared(left, right)
+    return None
+
+
+def _number(facts: Facts, node: cst.BaseExpression, number: int) -> int | None:
+    if isinstance(node, cst.Integer):
+        return node.evaluated_value
+    return number if node in facts.library_calls.get(_COUNT, {}) else None
