@@ -36,7 +36,7 @@ from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.reaching_definitions import reaching_definition
 from ddpify.understanding.taint.spawning import spawned_arguments, spawned_ranks
 from ddpify.understanding.taint.starred_arguments import collected, item_of, passed_on
-from ddpify.understanding.taint.taken_apart import elements
+from ddpify.understanding.taint.taken_apart import elements, side_by_side
 from ddpify.understanding.values import (
     Bound,
     Class,
@@ -115,11 +115,12 @@ class Collector:
     def _assign(
         self, target: cst.BaseExpression, source: cst.BaseExpression, node: cst.CSTNode
     ) -> None:
-        ones, others = elements(target), elements(source)
-        if ones is not None and others is not None and len(ones) == len(others):
-            for one, other in zip(ones, others, strict=True):
-                self._assign(one, other, node)
+        pairs = side_by_side(target, source)
+        for one, other in pairs or ():
+            self._assign(one, other, node)
+        if pairs is not None:
             return
+        ones = elements(target)
         if ones is not None and len(ones) == 2 and self._is_counted(source):
             target, ones = ones[1], None  # the number is the same on every rank
         if ones is not None and isinstance(source, cst.Call):

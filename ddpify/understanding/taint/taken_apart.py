@@ -19,6 +19,32 @@ def elements(node: cst.BaseExpression) -> list[cst.BaseExpression] | None:
     return None
 
 
+def side_by_side(
+    target: cst.BaseExpression, source: cst.BaseExpression
+) -> list[tuple[cst.BaseExpression, cst.BaseExpression]] | None:
+    """Which target gets what of a display; None where that is not known.
+
+    Of ``a, b, c = 1, *pair`` the first gets 1, and the others may get anything of the pair.
+    """
+    ones, others = elements(target), elements(source)
+    if ones is None or others is None or _stars(target):
+        return None
+    stars = _stars(source)
+    if not stars:
+        return list(zip(ones, others, strict=True)) if len(ones) == len(others) else None
+    first, spread = stars[0], len(ones) - len(others) + 1
+    if len(stars) > 1 or spread < 0:
+        return None
+    filled = [*others[:first], *[others[first]] * spread, *others[first + 1 :]]
+    return list(zip(ones, filled, strict=True))
+
+
+def _stars(node: cst.BaseExpression) -> list[int]:
+    """The places of the elements of a display that are starred."""
+    ones = node.elements if isinstance(node, (cst.Tuple, cst.List)) else ()
+    return [at for at, one in enumerate(ones) if isinstance(one, cst.StarredElement)]
+
+
 def widths(structures: Iterable[Structure]) -> dict[object, int]:
     """Functions all of whose returns are displays of one length, with that length."""
     found: dict[object, set[int]] = defaultdict(set)
