@@ -147,8 +147,36 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _switches(script: Script, changes: list[cst.CSTNode]) -> bool:
     """Whether parameters are switched off and on again, around another network's step."""
-    return len({_direction(node, script) for node in changes}) > 1 and any(
-        script.trains(loop) for node in changes for loop in script.control.around(node)
+    if len({_direction(node, script) for node in changes}) < 2:
+        return False
+    loops = (loop for node in changes for loop in script.control.around(node))
+    return any(map(script.trains, loops)) or all(
+        _is_undone(script, one, changes) for one in changes
+    )
+
+
+def _is_undone(script: Script, change: cst.CSTNode, changes: list[cst.CSTNode]) -> bool:
+    """Whether a step that code out of sight calls sets requires_grad back in the same call.
+
+    A function with a training loop of its own is no step: it trains with some parts, then others.
+    """
+    step = script.structure_of(change).function(change)
+    if step is None or step in script.control.spawned or script.control.callers(step):
+        return False
+    guards = script.control.branches(change)
+    directions = {
+        _direction(one, script)
+        for one in changes
+        if script.structure_of(one).function(one) is step and script.control.branches(one) == guards
+    }
+    return len(directions) > 1 and script.trains(step) and not _has_training_loop(script, step)
+
+
+def _has_training_loop(script: Script, function: cst.CSTNode) -> bool:
+    """Whether any loop that a function comes to makes steps."""
+    return any(
+        isinstance(one, (cst.For, cst.While)) and script.trains(one)
+        for one in script.reached(function)
     )
 
 
