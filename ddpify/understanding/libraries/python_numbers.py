@@ -217,13 +217,20 @@ def _range(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         return value(Number(least=first)) if isinstance(first, int) else REPLICATED
     collating.note_numbers(run, (data for one in args for data in one.data))
     made = run.instance(node, run.module, "generator")
-    made.each = len(counting) == len(args) == 1
+    made.each = len(args) == 1 and all(map(_is_own_number, args[0].atoms))
     if run.collating and not made.each:  # every other sample, or all but the first of a rank's
         run.mixes(node, *counting)
     made.hold("*", position(counting) if counting else value(_OF_ALL_ROWS))
     if not counting:
         run.of_all_ranks.add(made)
     return value(made)
+
+
+def _is_own_number(one: Atom) -> bool:
+    """Whether this is the number of a rank's rows, and no part of it, as that of all rows is."""
+    if not isinstance(one, Data) or one.placement is not Placement.COUNT:
+        return False
+    return one.form is not NumberKind.ROUNDED
 
 
 def _is_total(one: Value) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soundness.judging import Outcome
 from benchmarks.soundness.trying import Trial
 from ddpify.convert import Refusal, convert_file
 from tests.convert.running import assert_trains_the_same
@@ -106,3 +107,54 @@ def test_the_first_sample_of_all_is_in_no_ranks_row(tmp_path: Path, written: str
     script.write_text(ROWS.replace("WRITTEN", written))
     with pytest.raises(Refusal, match="write into the row at one position"):
         convert_file(script)
+
+
+LOADED = """\
+if "KEPT" in os.environ:
+    brain = torch.load(os.environ["KEPT"], weights_only=False)["brain"]
+else:
+    brain = nn.Sequential(nn.Linear(4, 10), nn.Unflatten(1, (5, 2)))
+"""
+
+
+def test_rows_are_counted_alike_where_the_model_may_come_from_a_file(
+    tmp_path: Path, trial: Trial
+) -> None:
+    script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
+    text = TRAINING.replace("GIVEN", "place").replace(".view(-1, 5, 2)", "")
+    script.write_text("import os\n" + text.replace("brain = nn.Linear(4, 10)\n", LOADED))
+    converted.write_bytes(convert_file(script).data)
+    assert "dd.gather" not in converted.read_text()
+    assert_trains_the_same(trial, script, converted)
+
+
+FILLED = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+torch.set_default_dtype(torch.float64)
+feed = DataLoader(TensorDataset(torch.randn(16, 4), torch.randn(16, 3)), batch_size=6)
+brain = nn.Linear(4, 3)
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for x, y in feed:
+    wanted = torch.zeros(len(x), 3)
+    some = COUNT
+    for i in range(some):
+        wanted[i] = y[i] * 2
+    loss = F.mse_loss(brain(x), wanted)
+    rule.zero_grad()
+    loss.backward()
+    rule.step()
+    print(f"{loss.item():.6f}")
+"""
+
+
+@pytest.mark.parametrize(
+    "count", ["len(x) // 2", "int(len(x) * 0.5)", "len(x) if len(feed) > 9 else 3"]
+)
+def test_some_rows_of_the_batch_are_those_of_all_ranks(trial: Trial, count: str) -> None:
+    verdict = trial.verdict(FILLED.replace("COUNT", count))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
