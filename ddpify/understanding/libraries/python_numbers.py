@@ -207,7 +207,7 @@ def _as_sum(part: Data) -> Data:
 def _range(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """Up to the number of a batch's rows, positions in it."""
     counting = [
-        replace(data, definition_sites=frozenset({argument_at(node, i)}))
+        _asked_at(data, argument_at(node, i))
         for i, one in enumerate(args)
         for data in one.data
         if data.placement is Placement.COUNT
@@ -223,7 +223,16 @@ def _range(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     made.hold("*", position(counting) if counting else value(_OF_ALL_ROWS))
     if not counting:
         run.of_all_ranks.add(made)
+    elif not made.each:
+        run.of_some_samples.add(made)
     return value(made)
+
+
+def _asked_at(count: Data, bound: cst.BaseExpression) -> Data:
+    """A number of rows, had for all ranks at a bound: a part of it is not the sum of theirs."""
+    if count.form is NumberKind.ROUNDED:
+        return count
+    return replace(count, definition_sites=frozenset({bound}))
 
 
 def _is_own_number(one: Atom) -> bool:

@@ -158,3 +158,17 @@ for x, y in feed:
 def test_some_rows_of_the_batch_are_those_of_all_ranks(trial: Trial, count: str) -> None:
     verdict = trial.verdict(FILLED.replace("COUNT", count))
     assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+LISTED = """\
+    listed = [y[i] * 2 for i in range(COUNT)]
+    wanted = torch.cat([torch.stack(listed), torch.zeros(len(x) - len(listed), 3)])
+"""
+
+
+@pytest.mark.parametrize("count", ["len(x) // 2", "1, len(x)", "0, len(x), 2", "len(x)"])
+def test_a_list_of_some_rows_of_the_batch_has_those_of_all_ranks(trial: Trial, count: str) -> None:
+    before, _, after = FILLED.partition("    wanted")
+    step = after[after.index("    loss") :]
+    verdict = trial.verdict(before + LISTED.replace("COUNT", count) + step)
+    assert verdict.outcome is Outcome.SAME, verdict.detail
