@@ -15,6 +15,7 @@ from ddpify.understanding.language import (
     assignments,
     branches,
     definitions,
+    entered,
     imports,
     loops,
     set_attributes,
@@ -121,7 +122,7 @@ def _with(run: RunState, node: cst.With) -> bool:
         silent |= _is_one_of(result, object_kinds.NO_GRAD)
         replicated |= _is_one_of(result, (runtime_names.ALL_REPLICATED,))
         if item.asname is not None:
-            assignments.assign(run, item.asname.name, result)
+            assignments.assign(run, item.asname.name, entered.bound(run, item.item, result))
     with run.without_grad(silent), run.with_all_replicated(replicated):
         return run.block(node.body)
 
