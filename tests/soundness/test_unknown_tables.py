@@ -122,3 +122,34 @@ settings = Settings('{"alpha": 0.5}')"""
 def test_so_do_rows_beside_a_setting_out_of_a_file(trial: Trial, tmp_path: Path) -> None:
     used = "(out * settings.alpha).sum(1)"
     assert_same_without_gathering(trial, tmp_path, written(_SETTINGS, used))
+
+
+@pytest.mark.parametrize(
+    ("source", "setting"),
+    [
+        ("from omegaconf import OmegaConf\ncfg = OmegaConf.load('c.yaml')", "cfg.loss.alpha"),
+        ("from config import cfg", "cfg.LOSS.ALPHA"),
+        ("import tomllib\ncfg = tomllib.loads('a = 1')", "cfg['a']"),
+        ("import wandb\ncfg = wandb.config", "cfg.alpha"),
+        ("rule = optimizer", "rule.param_groups[0]['lr']"),
+    ],
+)
+def test_no_rows_are_gathered_before_a_setting(trial: Trial, source: str, setting: str) -> None:
+    converted = trial.converted(written(source, f"(out * {setting}).softmax(1)"))
+    assert isinstance(converted, str)
+    assert "dd.wrap" in converted
+    assert "dd.gather" not in converted
+
+
+@pytest.mark.parametrize(
+    ("source", "table"),
+    [
+        (f"import types\n{_DECODED}\nheld = types.SimpleNamespace(a=table)", "held.a"),
+        ("held = torch.load('held.pt')", "held.table"),
+    ],
+)
+def test_rows_are_gathered_before_an_attribute_that_may_be_a_table(
+    trial: Trial, source: str, table: str
+) -> None:
+    converted = trial.converted(written(source, f"(out * {table}).softmax(1)"))
+    assert "dd.gather(out)" in str(converted)

@@ -10,6 +10,8 @@ import libcst as cst
 from ddpify.understanding.structure import walk, walk_here
 from ddpify.understanding.syntax import argument, code_of, dotted
 from ddpify.understanding.values import (
+    CONTAINERS,
+    Atom,
     Class,
     Const,
     Function,
@@ -33,7 +35,12 @@ _DRAWS = {
     "beta": 2, "gamma": 2, "uniform": 2, "normal": 2, "randint": 2, "integers": 2, "triangular": 3,
 }  # fmt: skip
 _TYPES = ("float", "int", "bool")
-_OF_TEXT = ("json.load", "json.loads", "yaml.load", "yaml.safe_load")
+_OF_TEXT = (
+    "json.load json.loads yaml.load yaml.safe_load toml.load toml.loads tomllib.load tomllib.loads"
+    " omegaconf.OmegaConf.load".split()
+)
+# Libraries whose objects, or what they read out of a file, may have tensors for attributes.
+_OF_TENSORS = ("torch", "numpy", "pickle", "dill", "joblib", "h5py", "pandas", "scipy", "builtins")
 _DEEPEST = 10  # expressions that lead to what makes a number
 
 
@@ -61,16 +68,27 @@ class _Tracing:
             return self._is_of_call(node, left - 1)
         if isinstance(node, cst.Name):
             return self._is_named(node, left - 1)
-        if isinstance(node, cst.Attribute) and self._is_out_of_text(node):
-            return True
-        return isinstance(node, cst.Subscript) and self.is_number(node.value, left - 1)
+        if isinstance(node, cst.Attribute):
+            return self._is_setting(node)
+        return isinstance(node, cst.Subscript) and self._is_item(node, left - 1)
 
-    def _is_out_of_text(self, node: cst.Attribute) -> bool:
-        """Whether a file of text sets it alone: ``self.__dict__.update(json.load(file))``."""
+    def _is_item(self, node: cst.Subscript, left: int) -> bool:
+        """Whether this is an item of numbers, or an option of a group of an optimizer's."""
+        if code_of(node.value).rpartition(".")[2].startswith("param_groups["):
+            return code_of(node.slice[0].slice) not in ('"params"', "'params'")
+        return self.is_number(node.value, left)
+
+    def _is_setting(self, node: cst.Attribute) -> bool:
+        """Whether nothing in sight sets an attribute, and its object is none that holds tensors.
+
+        So it is with ``cfg.loss.alpha`` out of a file of text, or of a module that is not seen.
+        """
         held, owners = self.run.seen(node), self.run.seen(node.value)
-        classes = [one.type for one in owners.of(Instance) if isinstance(one.type, Class)]
-        unset = bool(held.atoms) and all(isinstance(one, Method) for one in held.atoms)
-        return unset and len(classes) == len(owners.atoms) and all(map(_reads_text, classes))
+        if not all(isinstance(one, (Method, QualifiedName)) for one in held.atoms):
+            return False
+        if isinstance(node.value, cst.Attribute) and not any(map(_is_object, owners.atoms)):
+            return self._is_setting(node.value)
+        return bool(owners.atoms) and all(map(_holds_settings, owners.atoms))
 
     def _is_shown(self, held: Value) -> bool:
         """Whether all that something may be is a literal, an option, or out of a file of text.
@@ -81,6 +99,7 @@ class _Tracing:
             (isinstance(one, Const) and isinstance(one.value, (int, float)))
             or (isinstance(one, Number) and (one.setting is not None or one.ndim == 0))
             or (isinstance(one, Number) and self._is_of_text(one.loaded))
+            or (isinstance(one, Instance) and one.kind in _OF_TEXT)
             for one in held.atoms
         )
 
@@ -167,6 +186,23 @@ class _Tracing:
         given = [argument(call, name, at) for call in calls]
         plain = bool(calls) and all(one is not None for one in given)
         return plain and all(one and self.is_number(one.value, left) for one in given)
+
+
+def _is_object(held: Atom) -> bool:
+    """Whether this is more than an attribute of which nothing is known."""
+    return not isinstance(held, Method)
+
+
+def _holds_settings(owner: Atom) -> bool:
+    """Whether an object, or a module, has no tensors by names that nothing in sight sets."""
+    if isinstance(owner, QualifiedName):
+        return owner.name.partition(".")[0] not in _OF_TENSORS
+    if not isinstance(owner, Instance):
+        return False
+    if isinstance(owner.type, Class):
+        bases = [one.rpartition(".")[2] for one in owner.type.library_bases()]
+        return "dict" in bases or _reads_text(owner.type)
+    return owner.type.partition(".")[0] not in _OF_TENSORS and owner.type not in CONTAINERS
 
 
 def _reads_text(made: Class) -> bool:
