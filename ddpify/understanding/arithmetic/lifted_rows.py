@@ -21,7 +21,7 @@ from ddpify.understanding.forms import Layout
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import dimensions, python_numbers
+from ddpify.understanding.shapes import dimensions, sure_numbers
 from ddpify.understanding.values import (
     CONTAINERS,
     NO_ROWS,
@@ -81,7 +81,7 @@ def _may_have_more(
         fewest = min((one.ndim or one.dim + 1 for one in rows), default=0)
         return most > fewest and len({one.ndim for one in held.of(Number)}) > 1
     shown_to_have = item_dimensions.of_expression(shown, run.module)
-    return not shown_to_have and not python_numbers.is_number(run, shown)
+    return not shown_to_have and not sure_numbers.is_number(run, shown)
 
 
 def _is_told_otherwise(one: Atom) -> bool:
