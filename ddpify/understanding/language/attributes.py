@@ -81,15 +81,22 @@ def evaluate(run: RunState, node: cst.Attribute) -> Value:
 def _having(owner: Value, name: str) -> Sequence[Atom]:
     """What has an attribute of a name: no tensor that a container holds beside such an object.
 
-    Nor has None, where it may be something else. A tensor that may be a batch may be none as well,
-    but is asked once.
+    Nor has None, or a list without a method of that name, where it may be something else. A tensor
+    that may be a batch may be none as well, but is asked once.
     """
-    atoms = [a for a in owner.atoms if type(a) is not Const or a.value is not None] or owner.atoms
+    atoms = [a for a in owner.atoms if not _lacks(a, name)] or owner.atoms
     classes = [a.type for a in atoms if isinstance(a, Instance) and isinstance(a.type, Class)]
     if name in _OF_TENSORS_TOO or all(one.find(name) is None for one in classes):
         batch = any(isinstance(atom, ReplicatedTensor) for atom in atoms)
         return [a for a in atoms if not (batch and isinstance(a, Number))]
     return [atom for atom in atoms if not isinstance(atom, (Data, ReplicatedTensor, Number, Const))]
+
+
+def _lacks(atom: Atom, name: str) -> bool:
+    """Whether asking this for an attribute is an error: None, or a list without such a method."""
+    if isinstance(atom, Instance):
+        return atom.kind == "list" and not hasattr(list, name)
+    return type(atom) is Const and atom.value is None
 
 
 def attribute_of(run: RunState, node: cst.BaseExpression, atom: Atom, name: str) -> Value:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.records import replace
-from ddpify.understanding import uses
+from ddpify.understanding import alternatives, uses
 from ddpify.understanding.batching import batch_sizes, current_batch
 from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
@@ -507,7 +507,7 @@ def _augments(target: Instance) -> bool:
 
 def ask_for_all(run: RunState, through: cst.BaseExpression) -> None:
     """Ask that a loop over a rank's rows goes over those of all ranks, which take part in each."""
-    for data in run.seen(through).data:
+    for data in value(*alternatives.taken_apart(run.seen(through).atoms)).data:
         if data.placement is Placement.COUNT:
             for site in data.definition_sites:
                 run.demand(site, run.seen(site), uses.ROWS_OF_ALL)
