@@ -70,9 +70,18 @@ ENTERED = [
     ("held(loss)", "a = a + 3 * torch.autograd.grad(it, a)[0]; loss = F.mse_loss(model(a), b)"),
     ("Held(a)", "best = it.mean().item()"),
 ]
+STACKED = ["held(a)", "mean(a)", "Held(a)"]
 
 
 @pytest.mark.parametrize(("context", "line"), ENTERED)
 def test_what_is_entered_is_followed(trial: Trial, context: str, line: str) -> None:
     verdict = trial.verdict(SCRIPT.replace("CONTEXT", context).replace("LINE", line))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+@pytest.mark.parametrize("context", STACKED)
+def test_so_is_what_a_stack_enters(trial: Trial, context: str) -> None:
+    line = f"best = stack.enter_context({context}).mean().item()"
+    text = SCRIPT.replace("CONTEXT as it", "contextlib.ExitStack() as stack").replace("LINE", line)
+    verdict = trial.verdict(text)
     assert verdict.outcome is Outcome.SAME, verdict.detail

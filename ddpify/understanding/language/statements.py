@@ -15,12 +15,16 @@ from ddpify.understanding.language import (
     assignments,
     branches,
     definitions,
-    entered,
     imports,
     loops,
     set_attributes,
 )
-from ddpify.understanding.libraries import container_methods, object_kinds, runtime_names
+from ddpify.understanding.libraries import (
+    container_methods,
+    entered_contexts,
+    object_kinds,
+    runtime_names,
+)
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Const, Instance, QualifiedName, Value, value
 
@@ -122,7 +126,9 @@ def _with(run: RunState, node: cst.With) -> bool:
         silent |= _is_one_of(result, object_kinds.NO_GRAD)
         replicated |= _is_one_of(result, (runtime_names.ALL_REPLICATED,))
         if item.asname is not None:
-            assignments.assign(run, item.asname.name, entered.bound(run, item.item, result))
+            assignments.assign(
+                run, item.asname.name, entered_contexts.bound(run, item.item, result)
+            )
     with run.without_grad(silent), run.with_all_replicated(replicated):
         return run.block(node.body)
 

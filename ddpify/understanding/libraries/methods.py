@@ -19,6 +19,7 @@ from ddpify.understanding.libraries import (
     autograd_functions,
     command_line_options,
     distributions,
+    entered_contexts,
     given_options,
     loaded_files,
     lookup_by_name,
@@ -158,6 +159,9 @@ def _object_method(  # type: ignore[no-untyped-def]
         return of_container(run, node, atom, name, args, kwargs)
     if name == "__setattr__":
         return lookup_by_name.set_attribute(run, node, [value(atom), *args])
+    entered = entered_contexts.method(run, node, name, args)
+    if entered is not None:
+        return entered
     if atom.type == autograd_functions.CONTEXT:
         return autograd_functions.saved(atom, name, args)
     if name in ("forward", "__call__") and is_loss(atom):
