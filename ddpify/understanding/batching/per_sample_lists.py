@@ -355,6 +355,32 @@ def take_all(run: RunState, held: Value) -> None:
             ask_for_all(run, through, run.iterate(through, run.seen(through)))
 
 
+def count_some(run: RunState, shown: cst.BaseExpression, listed: Value) -> None:
+    """Ask for all ranks' rows where a list is counted that has more or fewer items than these.
+
+    Such as ``[b for row in x for b in f(row)]``: how many it has of each row, nothing tells.
+    """
+    for made in listed.of(Instance):
+        if made.each or made in run.of_all_ranks or run.collating or _is_written_out(made.site):
+            continue
+        held = [a for a in deep_atoms(made.elements) if isinstance(a, Data)]
+        if isinstance(made.site, cst.BaseComp) and made.site.for_in.inner_for_in is not None:
+            through = made.site.for_in.iter
+            picked = deep_atoms(run.iterate(through, run.seen(through)))
+            held += [a for a in picked if isinstance(a, Data)]
+        else:
+            held = [one for one in held if one.is_of_one_sample]
+        run.demand(shown, value(*held), "len()")
+
+
+def _is_written_out(made: cst.CSTNode) -> bool:
+    """Whether this is ``[a, b]``, or another display that tells how many items it has."""
+    if not isinstance(made, (cst.List, cst.Tuple, cst.Dict)) or not made.elements:
+        return False
+    starred = (cst.StarredElement, cst.StarredDictElement)
+    return not any(isinstance(one, starred) for one in made.elements)
+
+
 def ask_for_all(run: RunState, through: cst.BaseExpression, picked: Value) -> None:
     """Let a loop go through the rows of all ranks, each round of which picks one."""
     rows = (a for a in deep_atoms(picked) if isinstance(a, Data) and a.is_of_one_sample)

@@ -78,6 +78,7 @@ def _len(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     for one in args:
         if not any(isinstance(a, Instance) and a.each for a in one.atoms):
             run.demand(node, per_sample_lists.numbers(one), "len()")  # range(0, n, 2)
+        per_sample_lists.count_some(run, argument_at(node, 0), one)
     for atom in (
         per_sample_lists.rows(value(*alternatives.taken_apart(args[0].atoms))).atoms if args else ()
     ):
