@@ -5,8 +5,7 @@ The training to convert is that of one device, which never takes them.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
+from functools import partial
 
 import libcst as cst
 
@@ -14,18 +13,11 @@ from ddpify.planning.other_kinds import GPUS_BY_HAND
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Facts, Site
 from ddpify.understanding.structure import Guard, walk
+from ddpify.understanding.three_valued import COMPARING, holds
 
 _COUNT = "torch.cuda.device_count"
 _ASKED = (_COUNT, "torch.cuda.is_available")
 _SEEN = (0, 1)  # the numbers of GPUs that a script for one device may find
-_COMPARED: dict[type[cst.BaseCompOp], Callable[[int, int], bool]] = {
-    cst.GreaterThan: operator.gt,
-    cst.GreaterThanEqual: operator.ge,
-    cst.LessThan: operator.lt,
-    cst.LessThanEqual: operator.le,
-    cst.Equal: operator.eq,
-    cst.NotEqual: operator.ne,
-}
 
 
 def leave_out(plan: Plan) -> bool:
@@ -83,29 +75,21 @@ def _on_one_device(facts: Facts, test: cst.BaseExpression) -> bool | None:
     calls = (one for one in walk(test) if isinstance(one, (cst.Call, cst.NamedExpr, cst.Await)))
     if any(one not in asked for one in calls):
         return None  # which may do something, too
-    first, second = (_truth(facts, test, number) for number in _SEEN)
+    first, second = (holds(test, partial(_compared, facts, number)) for number in _SEEN)
     return first if first is second else None
 
 
-def _truth(facts: Facts, test: cst.BaseExpression, number: int) -> bool | None:
-    """Whether a test holds where there are so many GPUs."""
-    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        held = _truth(facts, test.expression, number)
-        return None if held is None else not held
-    if isinstance(test, cst.BooleanOperation):
-        sides = {_truth(facts, side, number) for side in (test.left, test.right)}
-        deciding = isinstance(test.operator, cst.Or)
-        if deciding in sides:
-            return deciding
-        return None if None in sides else not deciding
-    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
-        target = test.comparisons[0]
-        compared = _COMPARED.get(type(target.operator))
-        left = _number(facts, test.left, number)
-        right = _number(facts, target.comparator, number)
-        if compared is not None and left is not None and right is not None:
-            return compared(left, right)
-    return None
+def _compared(facts: Facts, number: int, test: cst.BaseExpression) -> bool | None:
+    """What a comparison of numbers gives where there are so many GPUs."""
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return None
+    target = test.comparisons[0]
+    compare = COMPARING.get(type(target.operator))
+    left = _number(facts, test.left, number)
+    right = _number(facts, target.comparator, number)
+    if compare is None or left is None or right is None:
+        return None
+    return bool(compare(left, right))
 
 
 def _number(facts: Facts, node: cst.BaseExpression, number: int) -> int | None:

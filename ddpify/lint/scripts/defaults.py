@@ -13,6 +13,7 @@ from ddpify.records import record
 from ddpify.understanding.settings import UNREAD, named_by, values_of
 from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.texts import gives_more
+from ddpify.understanding.three_valued import COMPARING, holds
 from ddpify.understanding.values import CONTAINERS, Class, Value
 
 if TYPE_CHECKING:
@@ -20,12 +21,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.taint.flow import Flow
 
 _COMPARING: dict[type[cst.BaseCompOp], Callable[[Any, Any], object]] = {
-    cst.GreaterThan: operator.gt,
-    cst.GreaterThanEqual: operator.ge,
-    cst.LessThan: operator.lt,
-    cst.LessThanEqual: operator.le,
-    cst.Equal: operator.eq,
-    cst.NotEqual: operator.ne,
+    **COMPARING,
     cst.Is: operator.is_,
     cst.IsNot: operator.is_not,
 }
@@ -74,17 +70,11 @@ class Defaults:
     def answer(self, test: cst.BaseExpression) -> bool | None:
         """Whether a test holds, where options or settings decide it; None: not known."""
         if test not in self._known:
-            self._known[test] = self._answer(test)
+            self._known[test] = holds(test, self._answer)
         return self._known[test]
 
     def _answer(self, test: cst.BaseExpression) -> bool | None:
-        if isinstance(test, cst.BooleanOperation):
-            sides = {self.answer(one) for one in (test.left, test.right)}
-            ends = isinstance(test.operator, cst.Or)  # the answer of one side that is enough
-            return ends if ends in sides else None if None in sides else not ends
-        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-            inner = self.answer(test.expression)
-            return None if inner is None else not inner
+        """The same for one that nothing joins."""
         answers = self._answers(test)
         return answers.pop() if len(answers) == 1 else None
 

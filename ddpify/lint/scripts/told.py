@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -16,6 +17,7 @@ from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.syntax import code_of, spreads
 from ddpify.understanding.taint.call_graph import called, initialisers, passed
 from ddpify.understanding.taint.scopes import parameters
+from ddpify.understanding.three_valued import holds
 from ddpify.understanding.values import Bound, Class
 
 if TYPE_CHECKING:
@@ -46,13 +48,11 @@ def is_told_otherwise(
 
 def told_answer(script: Understood, test: cst.BaseExpression) -> bool | None:
     """The answer of a condition, where it follows from what all calls tell; else None."""
-    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        inner = told_answer(script, test.expression)
-        return None if inner is None else not inner
-    if isinstance(test, cst.BooleanOperation):
-        sides = told_answer(script, test.left), told_answer(script, test.right)
-        decisive = isinstance(test.operator, cst.Or)
-        return decisive if decisive in sides else None if None in sides else not decisive
+    return holds(test, partial(_answer, script))
+
+
+def _answer(script: Understood, test: cst.BaseExpression) -> bool | None:
+    """The same for one that nothing joins."""
     if isinstance(test, cst.Comparison):
         return _compared(script, test)
     held = _told(script, test, frozenset())

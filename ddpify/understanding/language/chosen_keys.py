@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from ast import literal_eval
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from ddpify.understanding.structure import Guard, walk
 from ddpify.understanding.syntax import dotted
+from ddpify.understanding.three_valued import holds
 from ddpify.understanding.values import Instance, Value, join
 
 if TYPE_CHECKING:
@@ -36,7 +38,8 @@ def _may_be_chosen(key: str, guards: list[Guard], name: str) -> bool:
     if not key.startswith(("['", '["')):
         return True
     text = literal_eval(key[1:-1])
-    return all(_holds(guard.test, name, text) is not (not guard.positive) for guard in guards)
+    asked = partial(_asks, name, text)
+    return all(holds(guard.test, asked) is not (not guard.positive) for guard in guards)
 
 
 def _guards(run: RunState, node: cst.CSTNode, name: str) -> Iterator[Guard]:
@@ -69,17 +72,8 @@ def _may_change(part: cst.CSTNode, name: str) -> bool:
     return owner is not None and name.startswith(f"{owner}.")
 
 
-def _holds(test: cst.BaseExpression, name: str, text: str) -> bool | None:
-    """Whether a test holds where a name is a text; None for tests of something else."""
-    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        inner = _holds(test.expression, name, text)
-        return None if inner is None else not inner
-    if isinstance(test, cst.BooleanOperation):
-        sides = {_holds(test.left, name, text), _holds(test.right, name, text)}
-        decisive = isinstance(test.operator, cst.Or)
-        if decisive in sides:
-            return decisive
-        return None if None in sides else not decisive
+def _asks(name: str, text: str, test: cst.BaseExpression) -> bool | None:
+    """Whether a plain test holds where a name is a text; None for tests of something else."""
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
         return _compares(test.left, test.comparisons[0], name, text)
     return _starts_or_ends(test, name, text) if isinstance(test, cst.Call) else None
