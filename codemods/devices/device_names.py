@@ -14,10 +14,9 @@ import libcst as cst
 
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Facts, Site
-from ddpify.understanding.syntax import dotted
+from ddpify.understanding.syntax import dotted, parameters
 from ddpify.understanding.taint.call_graph import passed
 from ddpify.understanding.taint.locations import Location, Locations
-from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.values import UNKNOWN, Bound, Class, Function
 
 _KEYWORDS = ("device", "map_location")

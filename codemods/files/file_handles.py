@@ -10,8 +10,7 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.structure import Structure, walk
-from ddpify.understanding.syntax import argument, spreads
-from ddpify.understanding.taint.scopes import parameters
+from ddpify.understanding.syntax import argument, parameters, spreads
 
 
 def opened_elsewhere(plan: Plan, edits: Edits, effect: Effect, site: Site) -> bool:

@@ -10,7 +10,7 @@ from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Event, Site
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
-from ddpify.understanding.taint.scopes import parameters
+from ddpify.understanding.syntax import parameters
 from ddpify.understanding.values import UNKNOWN, Data, Instance, Number, ReplicatedTensor
 
 NameOf = Callable[[cst.CSTNode, ModuleFile], str | None]

@@ -30,7 +30,7 @@ from ddpify.understanding.liveness import assigned
 from ddpify.understanding.operators.in_place import is_in_place
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import names_of
+from ddpify.understanding.syntax import names_of, parameters
 from ddpify.understanding.taint.call_graph import called
 from ddpify.understanding.values import (
     Class,
@@ -223,8 +223,7 @@ class _Changes:
             if before and module.function(node) is home:
                 names.setdefault(node.value, node)
         if home is not None:
-            params = home.params
-            for param in (*params.posonly_params, *params.params, *params.kwonly_params):
+            for param in parameters(home):
                 names[param.name.value] = param.name
         for name, node in names.items():
             if name not in hidden:

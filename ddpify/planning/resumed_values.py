@@ -22,7 +22,7 @@ from ddpify.understanding.libraries.object_kinds import is_loader, is_model
 from ddpify.understanding.liveness import assigned, live_in
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import statements
+from ddpify.understanding.syntax import parameters, statements
 from ddpify.understanding.values import (
     Class,
     Function,
@@ -78,9 +78,7 @@ class _Inside:
         """The function's parameters that are read in or after the loop."""
         if self.function is None:
             return []
-        params = self.function.params
-        given = (*params.posonly_params, *params.params, *params.kwonly_params)
-        return [one.name for one in given if one.name.value in live]
+        return [one.name for one in parameters(self.function) if one.name.value in live]
 
     def _kept(self, name: str, nodes: list[cst.Name]) -> bool:
         given = self._parameters(frozenset({name}))

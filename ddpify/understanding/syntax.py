@@ -134,6 +134,12 @@ def argument(call: cst.Call, name: str, position: int | None = None) -> cst.Arg 
     return positional[position] if position < len(positional) else None
 
 
+def parameters(function: cst.FunctionDef | cst.Lambda) -> list[cst.Param]:
+    """The named parameters of a function, in order."""
+    given = function.params
+    return [*given.posonly_params, *given.params, *given.kwonly_params]
+
+
 def spreads(call: cst.Call) -> bool:
     """Whether a call has ``*args`` or ``**kwargs``, so that not all arguments are seen."""
     return any(one.star for one in call.args)

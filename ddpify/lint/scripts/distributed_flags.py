@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.libraries.distributed import INIT_GROUP, SAMPLER
+from ddpify.understanding.syntax import parameters
 from ddpify.understanding.taint.call_graph import passed
 from ddpify.understanding.taint.locations import Location
-from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.values import Bound, Function
 
 if TYPE_CHECKING:

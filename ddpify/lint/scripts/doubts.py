@@ -11,7 +11,7 @@ from ddpify.lint.scripts.control import MAY_BE_RANK, Control
 from ddpify.lint.scripts.one_process import is_kept_to_one_process, runs_alone
 from ddpify.lint.scripts.set_by_rank import is_for_the_others, is_set_by_rank
 from ddpify.understanding.structure import Guard, walk
-from ddpify.understanding.syntax import code_of, spreads
+from ddpify.understanding.syntax import code_of, parameters, spreads
 from ddpify.understanding.taint.call_graph import called, passed
 from ddpify.understanding.taint.constant_keys import constant_key
 from ddpify.understanding.taint.locations import Location
@@ -120,8 +120,7 @@ def _is_set_again(control: Control, function: cst.FunctionDef, name: str) -> boo
 
 def _defaults(function: cst.FunctionDef) -> dict[str, cst.BaseExpression]:
     """What the parameters of a function are where a call leaves them out."""
-    given = function.params
-    named = (*given.posonly_params, *given.params, *given.kwonly_params)
+    named = parameters(function)
     return {one.name.value: one.default for one in named if one.default is not None}
 
 

@@ -12,8 +12,8 @@ from ddpify.lint.scripts.loggers import is_logged_by_some
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.set_by_rank import object_guards
 from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import parameters
 from ddpify.understanding.taint.call_graph import called
-from ddpify.understanding.taint.scopes import parameters
 
 _FUNCTIONS = frozenset(
     "builtins.print logging.info wandb.log mlflow.log_metric mlflow.log_metrics json.dump"

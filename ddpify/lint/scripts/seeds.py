@@ -9,10 +9,9 @@ import libcst as cst
 from ddpify.lint.scripts.script import Script
 from ddpify.records import record
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import code_of, parameters
 from ddpify.understanding.taint.call_graph import called, passed
 from ddpify.understanding.taint.reaching_definitions import reaching_definition
-from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.taint.sources import ANY_RANK, CLOCK, RANDOM
 
 _ALL = ("transformers.set_seed", "lightning.seed_everything", "lightning.pytorch.seed_everything",

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.definite_assignment import target_names
-from ddpify.understanding.syntax import code_of, spreads
+from ddpify.understanding.syntax import code_of, parameters, spreads
 from ddpify.understanding.taint.call_graph import called, initialisers, passed
-from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.three_valued import holds
 from ddpify.understanding.values import Bound, Class
 

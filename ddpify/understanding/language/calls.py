@@ -46,7 +46,7 @@ from ddpify.understanding.libraries import (
 from ddpify.understanding.libraries.distributed import held_forwards
 from ddpify.understanding.model_structure import is_batchnorm
 from ddpify.understanding.shapes import relative_ranks
-from ddpify.understanding.syntax import dotted
+from ddpify.understanding.syntax import dotted, parameters
 from ddpify.understanding.values import (
     UNKNOWN,
     Bound,
@@ -501,10 +501,10 @@ def bind_parameters(
     scope: Scope,
 ) -> None:
     """Bind arguments to a function's parameters; missing ones get their defaults."""
-    parameters = function.node.params
+    params = function.node.params
     given = [value(receiver), *args] if receiver is not None else list(args)
     computes = _computes(function, args, kwargs)
-    names = [*parameters.posonly_params, *parameters.params]
+    names = [*params.posonly_params, *params.params]
     for parameter in names:
         name = parameter.name.value
         if given or name in kwargs:
@@ -517,33 +517,32 @@ def bind_parameters(
                 _leave_out(run, name, receiver, scope, computes)
                 if _is_chosen_by_calls(run, function, parameter, names.index(parameter)):
                     scope.passes(name)
-    for parameter in parameters.kwonly_params:
+    for parameter in params.kwonly_params:
         if parameter.name.value in kwargs:
             scope.passes(parameter.name.value)
         elif computes:
             scope.left_out.add(parameter.name.value)
         scope.names[parameter.name.value] = _keyword(run, function, parameter, kwargs)
-    for parameter in (*names, *parameters.kwonly_params):
+    for parameter in (*names, *params.kwonly_params):
         name = parameter.name.value
         scope.names[name] = relative_ranks.rooted(scope.names[name], parameter)
-    if isinstance(parameters.star_arg, cst.Param):
-        scope.names[parameters.star_arg.name.value] = value(Tup(tuple(given)))
+    if isinstance(params.star_arg, cst.Param):
+        scope.names[params.star_arg.name.value] = value(Tup(tuple(given)))
 
 
 def _bind_further(run: RunState, function: Function, kwargs: Keywords, scope: Scope) -> None:
     """Bind ``**kwargs`` to a dictionary of this call's own."""
-    parameters = function.node.params
-    if parameters.star_kwarg is None:
+    collecting = function.node.params.star_kwarg
+    if collecting is None:
         return
-    extra = run.instance(parameters.star_kwarg, function.module, "dict")
-    named = (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params)
-    known = {parameter.name.value for parameter in named}
+    extra = run.instance(collecting, function.module, "dict")
+    known = {parameter.name.value for parameter in parameters(function.node)}
     for name, one in kwargs.items():
         if name == "**":
             run.put(extra, "*", named_parts.any_part(one))
         elif name not in known:
             run.put(extra, f"[{name!r}]", one)
-    scope.names[parameters.star_kwarg.name.value] = value(extra)
+    scope.names[collecting.name.value] = value(extra)
 
 
 def _computes(function: Function, args: list[Value], kwargs: Keywords) -> bool:

@@ -12,6 +12,7 @@ from ddpify.understanding.frames import Frame
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.run_state.state import State
 from ddpify.understanding.run_state.written import Place, Written
+from ddpify.understanding.syntax import parameters
 from ddpify.understanding.values import CONTAINERS, Class, Function, Instance, Value, join
 
 _IN_TURN = (*CONTAINERS, "torch.utils.data.DataLoader")
@@ -76,7 +77,7 @@ class Objects(State):
 
     def _computed_defaults(self, node: cst.FunctionDef | cst.Lambda) -> dict[str, Value]:
         """Defaults that are no literals: Python computes them once, where the function is made."""
-        given = (*node.params.posonly_params, *node.params.params, *node.params.kwonly_params)
+        given = parameters(node)
         return {
             one.name.value: self.default(one.default)
             for one in given

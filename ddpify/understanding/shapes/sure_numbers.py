@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.structure import walk, walk_here
-from ddpify.understanding.syntax import argument, code_of, dotted
+from ddpify.understanding.syntax import argument, code_of, dotted, parameters
 from ddpify.understanding.values import (
     CONTAINERS,
     Atom,
@@ -174,7 +174,7 @@ class _Tracing:
 
     def _is_given_numbers(self, function: cst.FunctionDef, name: str, left: int) -> bool:
         """Whether a function says that a parameter is a number, or all of its calls give one."""
-        params = _params(function)
+        params = parameters(function)
         at = next(i for i, one in enumerate(params) if one.name.value == name)
         told = params[at].annotation
         if told is not None and dotted(told.annotation) in _TYPES:
@@ -231,12 +231,7 @@ def _draws_one(node: cst.Call, names: list[str]) -> bool:
     return numpys and not named and len(node.args) <= _DRAWS.get(short, -1)
 
 
-def _params(function: cst.FunctionDef) -> list[cst.Param]:
-    given = function.params
-    return [*given.posonly_params, *given.params, *given.kwonly_params]
-
-
 def _takes(function: cst.CSTNode | None, name: str) -> bool:
     if not isinstance(function, cst.FunctionDef):
         return False
-    return any(one.name.value == name for one in _params(function))
+    return any(one.name.value == name for one in parameters(function))

@@ -8,8 +8,8 @@ import libcst as cst
 
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.libraries.distributed import held_forwards
-from ddpify.understanding.syntax import dotted
-from ddpify.understanding.taint.scopes import collecting, parameters
+from ddpify.understanding.syntax import dotted, parameters
+from ddpify.understanding.taint.scopes import collecting
 from ddpify.understanding.values import UNKNOWN, Bound, Class, Function, Instance, Value
 
 _PROPERTIES = ("property", "cached_property")

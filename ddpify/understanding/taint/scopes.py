@@ -10,6 +10,7 @@ import libcst as cst
 
 from ddpify.understanding.definite_assignment import DefiniteAssignment, target_names
 from ddpify.understanding.structure import Structure
+from ddpify.understanding.syntax import parameters
 
 FunctionNode = cst.FunctionDef | cst.Lambda
 
@@ -43,12 +44,6 @@ def scopes_of(structure: Structure) -> Scopes:
             if owner is not None:
                 found.local[owner].add(name)
     return found
-
-
-def parameters(function: FunctionNode) -> list[cst.Param]:
-    """The named parameters of a function, in order."""
-    given = function.params
-    return [*given.posonly_params, *given.params, *given.kwonly_params]
 
 
 def collecting(function: FunctionNode) -> tuple[str | None, str | None]:

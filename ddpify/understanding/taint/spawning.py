@@ -10,8 +10,9 @@ from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.libraries.distributed import PROCESSES
 from ddpify.understanding.structure import Structure
+from ddpify.understanding.syntax import parameters
 from ddpify.understanding.taint.locations import Location
-from ddpify.understanding.taint.scopes import FunctionNode, parameters
+from ddpify.understanding.taint.scopes import FunctionNode
 from ddpify.understanding.values import Bound, Function, value
 
 

@@ -106,10 +106,9 @@ from ddpify.lint.scripts.seeds import apart
 from ddpify.understanding.libraries.runtime_names import REPLICATE
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import called_model, code_of
+from ddpify.understanding.syntax import called_model, code_of, parameters
 from ddpify.understanding.taint.call_graph import called
 from ddpify.understanding.taint.locations import Location
-from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.taint.sources import ANY_RANK, draws
 from ddpify.understanding.values import UNKNOWN, Class, Instance
 

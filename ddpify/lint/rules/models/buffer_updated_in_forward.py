@@ -103,8 +103,8 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.batching import in_place_writes
 from ddpify.understanding.model_structure import layers
+from ddpify.understanding.syntax import parameters
 from ddpify.understanding.taint.locations import Location
-from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.values import Class, Function
 
 

@@ -89,7 +89,7 @@ from ddpify.lint.scripts.seeds import SEEDS, Seeding, seedings, seeds
 from ddpify.lint.scripts.unreached import is_behind_an_end
 from ddpify.understanding.model_structure import layers
 from ddpify.understanding.structure import walk
-from ddpify.understanding.taint.scopes import parameters
+from ddpify.understanding.syntax import parameters
 from ddpify.understanding.taint.sources import draws
 from ddpify.understanding.values import UNKNOWN, Instance
 

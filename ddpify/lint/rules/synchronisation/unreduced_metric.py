@@ -157,9 +157,9 @@ from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.lint.scripts.unsharded_totals import sees_all_data
 from ddpify.lint.scripts.ways_out import decides
 from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import parameters
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.reaching_definitions import reaching_definition
-from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.taint.sources import ANY_RANK, LOCAL, TOTAL
 
 _WANTED = frozenset({LOCAL, TOTAL})  # a step's own loss is what many mean to show
