@@ -108,7 +108,7 @@ def are_of_one_file(script: Script, write: Act, read: Act) -> bool:
     """
     if code_of(write.path) == code_of(read.path) and _is_read_here(script, write, read):
         return True
-    names = script.once(_file_names)
+    names = file_names(script)
     places = [(one.named, script.owners[one.named]) for one in (write, read)]
     alike = code_of(write.named) == code_of(read.named) and names.may_be_same(*places)
     if alike and script.flow.locations(*places[0]):
@@ -125,6 +125,11 @@ def _is_read_here(script: Script, write: Act, read: Act) -> bool:
         one.path in structure.order and structure.function(one.path) is function
         for one in (write, read)
     )
+
+
+def file_names(script: Script) -> FileNames:
+    """What the files of a project are called, as far as that is known."""
+    return script.once(_file_names)
 
 
 def _file_names(script: Script) -> FileNames:

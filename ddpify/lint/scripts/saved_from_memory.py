@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.lint.scripts.file_acts import file_names
 from ddpify.lint.scripts.in_main_memory import is_made_in_memory, moves_to_memory
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.paths import WRITTEN, named_by
@@ -28,14 +29,10 @@ def _is_elsewhere(script: Script, save: cst.Call, path: cst.BaseExpression) -> b
     saved = named_by(save, WRITTEN["torch.save"])
     if saved is None:
         return False
-    names = script.once(_file_names)
+    names = file_names(script)
     places = [(one, script.owners[one]) for one in (saved, path)]
     known = [_last_parts(names, *one) for one in places]
     return all(known) and known[0].isdisjoint(known[1])
-
-
-def _file_names(script: Script) -> FileNames:
-    return FileNames(script.facts, script.flow)
 
 
 def _last_parts(names: FileNames, node: cst.BaseExpression, module: ModuleFile) -> set[str]:

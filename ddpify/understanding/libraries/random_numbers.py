@@ -19,7 +19,7 @@ from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
 from ddpify.understanding.libraries.local_sizes import Part, parts_in, parts_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import displayed
+from ddpify.understanding.syntax import argument, displayed
 from ddpify.understanding.values import (
     CONTAINERS,
     Atom,
@@ -96,7 +96,7 @@ def function(run: RunState, node: cst.BaseExpression, name: str) -> Value | None
     if not isinstance(node, cst.Call):
         return None
     of_torch = name.startswith("torch.")
-    if of_torch and any(_is_named(one, "generator") for one in node.args):
+    if of_torch and argument(node, "generator") is not None:
         _in_turn(run, node)
     if of_torch and (short in _OF_THE_BATCH or short in _ALIKE):
         _for_the_batch(run, node)
@@ -356,7 +356,7 @@ def _for_all_samples(run: RunState, node: cst.Call) -> None:
     ``Beta(0.4, 0.4).sample()`` and ``torch.randn_like(self.weight)`` have no row for each.
     """
     known = run.facts.random
-    own = any(_is_named(one, "generator") for one in node.args)
+    own = argument(node, "generator") is not None
     inside = run.frames_forward() and run.module.editable and not run.collating
     if not inside or own or run.rows_taken or node in known.shared_draws:
         return
@@ -461,10 +461,6 @@ def _in_turn(run: RunState, node: cst.BaseExpression) -> None:
     """
     if run.collated is not None:
         run.mixes_batches(node, (run.collated,))
-
-
-def _is_named(given: cst.Arg, name: str) -> bool:
-    return given.keyword is not None and given.keyword.value == name
 
 
 def _draws_in_a_round(run: RunState, node: cst.BaseExpression, *, shared: bool) -> None:

@@ -121,6 +121,8 @@ from ddpify.lint.scripts.spread_options import option
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.syntax import argument
 
+_MESSAGE = "every forward uses all layers: the search before each backward only costs time"
+
 
 @rule(
     "find-unused-without-need",
@@ -140,9 +142,8 @@ def check(script: Script) -> Iterator[Finding]:
         if told is None or script.value(told).constant() is not True:
             continue
         if wrap.held and all(uses_everything(script, model) for model in wrap.held):
-            message = "every forward uses all layers: the search before each backward"
             fix = None
             if given is not None:
                 edit = drop_argument(script, wrap.call, given)
                 fix = Fix("do not search", (edit,), Applicability.UNSAFE)
-            yield Finding(given or wrap.call, f"{message} only costs time", fix)
+            yield Finding(given or wrap.call, _MESSAGE, fix)
