@@ -62,6 +62,21 @@ for x, y in loader:
     criterion(model(x), y).backward()
     optimizer.step()
 """
+# A meter that its script reduces; what follows may be more of the class.
+METER = """\
+class Meter:
+    def __init__(self):
+        self.total, self.count = 0.0, 0
+
+    def update(self, value):
+        self.total += value
+        self.count += 1
+
+    def synchronize(self):
+        both = torch.tensor([self.total, self.count], device=device)
+        dist.all_reduce(both)
+        self.total, self.count = both.tolist()
+"""
 SETUPS = {
     "distributed": _IMPORTS + _DISTRIBUTED,
     "single": _IMPORTS + _SINGLE,

@@ -5,21 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.lint.conftest import Lint
-from tests.lint.setups import SETUPS
+from tests.lint.setups import METER, SETUPS
 
-LOGGER = """
-class Meter:
-    def __init__(self):
-        self.total, self.count = 0.0, 0
-
-    def update(self, value):
-        self.total += value
-        self.count += 1
-
-    def synchronize(self):
-        both = torch.tensor([self.total, self.count], device=device)
-        dist.all_reduce(both)
-        self.total, self.count = both.tolist()
+LOGGER = (
+    "\n"
+    + METER
+    + """\
 
 
 class Logger:
@@ -81,6 +72,7 @@ for epoch in range(epochs):
     Boxes().synchronize()
     {}
 """
+)
 EPOCHS = """
 for epoch in range(epochs):
     sampler.set_epoch(epoch)

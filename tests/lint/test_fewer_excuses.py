@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.lint.conftest import Lint
-from tests.lint.setups import SETUPS
+from tests.lint.setups import METER, SETUPS
 
 STEP = """
 for epoch in range(epochs):
@@ -22,19 +22,10 @@ for i in range(world_size):
         {inside}
     {outside}
 """
-METER = """
-class Meter:
-    def __init__(self):
-        self.total, self.count = 0.0, 0
-
-    def update(self, value):
-        self.total += value
-        self.count += 1
-
-    def synchronize(self):
-        both = torch.tensor([self.total, self.count], device=device)
-        dist.all_reduce(both)
-        self.total, self.count = both.tolist()
+METERED = (
+    "\n"
+    + METER
+    + """\
 
 meter = Meter()
 for epoch in range(epochs):
@@ -49,6 +40,7 @@ for epoch in range(epochs):
     if rank == 0:
         print(meter.total / meter.count)
 """
+)
 SCALED = """
 scaler = torch.amp.GradScaler("cuda")
 for epoch in range(epochs):
@@ -95,8 +87,8 @@ def found(lint_text: Lint, code: str, text: str, strict: bool = False) -> bool:
         ),
         (
             "DDP405",
-            METER.format(synchronize="pass"),
-            METER.format(synchronize="meter.synchronize()"),
+            METERED.format(synchronize="pass"),
+            METERED.format(synchronize="meter.synchronize()"),
         ),
         (
             "DDP305",

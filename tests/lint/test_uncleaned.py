@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.lint.conftest import Lint
-from tests.lint.setups import SETUPS
+from tests.lint.setups import METER, SETUPS
 
 SCRIPT = """
 def mean_over_ranks(value):
@@ -79,21 +79,13 @@ def test_a_helper_that_reduces_a_copy(
     assert ("DDP402" in [one.code for one in lint_text(text)]) is found
 
 
-LOGGERS = """
+LOGGERS = (
+    """
 from collections import defaultdict
 
-class Meter:
-    def __init__(self):
-        self.total, self.count = 0.0, 0
-
-    def update(self, value):
-        self.total += value
-        self.count += 1
-
-    def synchronize(self):
-        both = torch.tensor([self.total, self.count], device=device)
-        dist.all_reduce(both)
-        self.total, self.count = both.tolist()
+"""
+    + METER
+    + """\
 
     @property
     def average(self):
@@ -137,6 +129,7 @@ for epoch in range(epochs):
     if {asked}["loss"] < 0.1:
         break
 """
+)
 
 
 @pytest.mark.parametrize(
