@@ -249,6 +249,8 @@ def _editable(demand: Demand, project: Project) -> list[cst.BaseExpression]:
 
 def _how(data: Data, reader: str) -> str | None:
     """The reduction that makes a reading of this placement right, if there is one."""
+    if data.parted:
+        return None  # but what their names stand for
     if data.placement is Placement.MEAN:
         return "mean"
     if data.placement is Placement.WEIGHTED:
@@ -265,8 +267,6 @@ def _how(data: Data, reader: str) -> str | None:
         return "shape"
     if data.placement is Placement.SHARD and data.form is Layout.STACKED and data.definition_sites:
         return "gather"  # each of the pieces
-    if data.parted:
-        return None  # but what their names stand for
     if data.placement is Placement.SHARD and data.form not in _NEVER_GATHERED:
         return "gather"
     return None

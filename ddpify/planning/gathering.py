@@ -82,6 +82,8 @@ def _parts(plan: Plan, node: cst.BaseExpression) -> list[cst.BaseExpression]:
     """The expressions to gather in place of one: those that a concatenation puts together."""
     given = node.args[0].value if isinstance(node, cst.Call) and node.args else None
     held = plan.facts.values.get(node, UNKNOWN).data
+    if any(d.parted for d in held):
+        return plan.project.in_order({one for d in held for one in d.names})
     of_two_sizes = [d for d in held if d.form is Layout.MASKED and d.placement is Placement.SHARD]
     if of_two_sizes and all(d.definition_sites for d in held):
         return plan.project.in_order({one for d in held for one in d.definition_sites})

@@ -245,18 +245,26 @@ def _all_of_them(at: _Index) -> Data | None:
 
 
 def _as_many(at: _Index) -> Data | None:
-    """As many rows as a rank has, from the first on."""
+    """As many rows as a rank has, from the first on, of which a rank has no others."""
     run, atom = at.run, at.atom
     counts = bounds.counted(run, at.node)
+    masked = atom.ragged and not atom.segments
+    if not counts or masked or bounds.begins_later(run, at.part):
+        return None
     if atom.several and atom.dim == 0 and atom.form is not Layout.INTERLEAVED:
-        # The first rows are not the first samples'.
-        bounds.count_sizes(run, bounds.of_slices(at.node))
-    elif counts and not bounds.begins_later(run, at.part):
-        left = replace(atom, definition_sites=frozenset(), form=Layout.TENSOR, segments=())
-        if not joint_loaders.unequal(run, atom.loaders, atom.loaders):
-            return left
-        return _of_several_loaders(at.part, left, atom.segments, counts[0])
-    return None
+        return None  # the first rows are not the first samples'
+    left = replace(atom, definition_sites=frozenset(), form=Layout.TENSOR, segments=())
+    if not joint_loaders.unequal(run, atom.loaders, atom.loaders):
+        return left
+    return _of_several_loaders(at.part, left, atom.segments, counts[0])
+
+
+def _with_numbers_of_all(at: _Index) -> None:
+    """Demand bounds that cut the rows of the whole batch."""
+    bounds.count_numbers(at.run, bounds.written(at.part))
+    for bound in bounds.written(at.part):
+        made = (one for one in at.run.seen(bound).data if _is_of_samples(one))
+        at.run.demand(bound, value(*made), uses.AN_INDEX)
 
 
 def _cut(at: _Index) -> Data | None:
@@ -349,6 +357,7 @@ def _not_of_the_batch(at: _Index) -> Data | None:
 _RULES = (
     _all_of_them,
     _as_many,
+    _with_numbers_of_all,
     _cut,
     _in_another_order,
     _at_positions_of_all,

@@ -458,12 +458,12 @@ def _under_each_other(joining: _Joining, placed: Data) -> Data | None:
         return None  # the rows of a tensor, or a list with an item for each of them
     if short == "stack" and isinstance(dim, int) and 0 <= dim <= first.dim:
         return replace(placed, dim=first.dim + 1, several=True)
-    if joining.along_others or short in ("stack", "hstack"):
+    ragged = any(d.ragged for d in joining.inner)
+    if joining.along_others or short == "stack" or (short == "hstack" and not ragged):
         return None
     if queues.is_one_piece(node) or {d.form for d in joining.inner} == {Layout.ROW}:
         return None  # a copy of a tensor, or one of each sample
     if placed.ragged:
-        ragged = any(d.ragged for d in joining.inner)
         return _parted(run, node, pieces, placed) if ragged else None
     return replace(placed, form=Layout.STACKED, definition_sites=_shown_pieces(run, node))
 
@@ -471,10 +471,12 @@ def _under_each_other(joining: _Joining, placed: Data) -> Data | None:
 def _parted(run: RunState, node: cst.BaseExpression, pieces: Value, joined: Data) -> Data:
     """What masks left of several tensors: in the order of one process if each is gathered."""
     shown = [element for element, held in queues.pieces(run, node) if held.data]
-    made = [a.site for a in pieces.of(Instance) if isinstance(a.site, cst.BaseSimpleComp)]
-    if len(shown) == 1 or (not shown and not made):
+    lists = pieces.of(Instance)
+    if len(shown) == 1 or not (shown or lists):
         return joined
-    return replace(joined, names=frozenset(shown or (one.elt for one in made)), parted=True)
+    made = [a.site.elt for a in lists if isinstance(a.site, cst.BaseSimpleComp)]
+    put_in = [name for a in deep_atoms(pieces) if isinstance(a, Data) for name in a.names]
+    return replace(joined, names=frozenset(shown or made or put_in), parted=True)
 
 
 def _shown_pieces(run: RunState, node: cst.BaseExpression) -> frozenset[cst.BaseExpression]:
