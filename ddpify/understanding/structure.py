@@ -256,6 +256,11 @@ class Structure:
             known = self._guards[node] = self._find_guards(node)
         return known
 
+    def are_exclusive(self, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+        """Whether the conditions under which two nodes are reached contradict each other."""
+        excluded = {(guard.statement, not guard.positive) for guard in self.guards(other)}
+        return any((guard.statement, guard.positive) in excluded for guard in self.guards(one))
+
     def _find_guards(self, node: cst.CSTNode) -> Sequence[Guard]:
         above = self.parents.get(node)
         if above is None:

@@ -27,6 +27,7 @@ from ddpify.understanding.values import (
     Data,
     Instance,
     Number,
+    Tup,
     Value,
     deep_atoms,
     value,
@@ -49,7 +50,7 @@ def gone_through(run: RunState, loop: Through, element: Value, body: cst.CSTNode
         body: What it does in each round.
     """
     found = sample_numbers.samples_in(element) if run.collating else []
-    if found and _by_order(run, loop, found, body):
+    if found and (_is_of_all(run, loop.iter) or _by_order(run, loop, found, body)):
         _depend(run, loop.iter, found)
 
 
@@ -120,6 +121,22 @@ def depend(run: RunState, node: cst.CSTNode, held: Value) -> None:
 
 def _depend(run: RunState, node: cst.CSTNode, samples: Sequence[Data]) -> None:
     run.mixes(node, *(replace(one, dim=0, form=Layout.TENSOR) for one in samples))
+
+
+def are_of_one(held: Value) -> bool:
+    """Whether these are one sample, what it brings, or a tuple of such things."""
+    inside = [one for pair in held.of(Tup) for item in pair.items for one in item.atoms]
+    return any(isinstance(a, Data) and a.dim == NO_ROWS for a in (*held.atoms, *inside))
+
+
+def _is_of_all(run: RunState, iterable: cst.BaseExpression) -> bool:
+    """Whether the round of one sample goes through all of them: each is put beside each other."""
+    held = run.seen(iterable)
+    if not run.rounds or are_of_one(held):
+        return False
+    loop = run.rounds[-1].loop
+    lists = [one for one in held.of(Instance) if one.type == "list"]
+    return not any(run.module.holds(loop, one.site) for one in lists)
 
 
 def _by_order(run: RunState, loop: Through, samples: Sequence[Data], body: cst.CSTNode) -> bool:

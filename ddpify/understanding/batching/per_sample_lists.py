@@ -5,7 +5,7 @@ One by one, their items are rows that are picked by position. All of them are th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -156,12 +156,21 @@ def taken_from(run: RunState, made: Instance, shown: cst.BaseExpression, rows: V
 
 def _is_alone(structure: Structure, call: cst.CSTNode) -> bool:
     """Whether nothing else in the function adds to the same list."""
-    whole, own = structure.function(call) or structure.tree, _grown(call)
-    if own is None:  # put = items.append
-        return False
-    found = [*structure.inside(whole, cst.Call), *structure.inside(whole, cst.AugAssign)]
-    grown = (one for one in map(_grown, found) if one is not None)
-    return sum(one.deep_equals(own) for one in grown) == 1
+    return len(grown_alike(structure, call, structure.function(call) or structure.tree)) == 1
+
+
+def grown_alike(
+    structure: Structure, call: cst.CSTNode, within: cst.CSTNode
+) -> Sequence[cst.CSTNode]:
+    """All that adds to the same list in a part of a function; none for ``put = items.append``."""
+    own = _grown(call)
+    found = [*structure.inside(within, cst.Call), *structure.inside(within, cst.AugAssign)]
+    grown = ((one, _grown(one)) for one in found)
+    return [
+        one
+        for one, items in grown
+        if own is not None and items is not None and items.deep_equals(own)
+    ]
 
 
 def _grown(node: cst.CSTNode) -> cst.BaseExpression | None:

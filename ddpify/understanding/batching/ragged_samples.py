@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.records import replace
-from ddpify.understanding.batching import collating
+from ddpify.understanding.batching import collating, collating_order, per_sample_lists
 from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.values import NO_ROWS, Atom, Data, Instance, Tup, Value, join, value
@@ -28,9 +28,16 @@ def one_of(atom: Data) -> Data:
 
 def in_comprehension(run: RunState, node: cst.BaseComp, item: Value) -> Value:
     """What the list of a comprehension holds: of all samples where it goes through them all."""
-    if not run.collating or _goes_through_all(run, node.for_in.iter):
+    if not run.collating:
         return item
-    return _each(item, _of_one_sample)
+    if not _goes_through_all(run, node.for_in.iter):
+        return _each(item, _of_one_sample)
+    inner = node.for_in.inner_for_in
+    if inner is None or not _gets_samples(run, node.for_in.iter):
+        return item
+    if _gets_samples(run, inner.iter) and _goes_through_all(run, inner.iter):
+        _mix(run, node, item)
+    return _each(item, _one_of_many)
 
 
 def taken(run: RunState, node: cst.BaseExpression, held: Instance, new: Value) -> Value:
@@ -42,7 +49,7 @@ def taken(run: RunState, node: cst.BaseExpression, held: Instance, new: Value) -
         for loop in run.frame.loops
         if isinstance(loop.node, cst.For)
     ):
-        return new
+        return _each(new, _one_of_many) if _adds_again(run, node, new) else new
     return _each(new, _of_one_sample)
 
 
@@ -59,6 +66,33 @@ def joined(run: RunState, node: cst.BaseExpression, each: Value) -> Value | None
     made = run.instance(node, run.module, "list")
     made.hold("*", value(one_of(alone[0])))
     return value(made)
+
+
+def _adds_again(run: RunState, node: cst.BaseExpression, new: Value) -> bool:
+    """Whether a list may get several items in one round of a loop through the samples."""
+    structure = run.module.structure
+    loops = [one for one in structure.loops(node) if isinstance(one, cst.For)]
+    through = [one for one in loops if _gets_samples(run, one.iter)]
+    if not through:
+        return False
+    if len([one for one in through if _goes_through_all(run, one.iter)]) > 1:
+        _mix(run, node, new)
+    others = per_sample_lists.grown_alike(structure, node, through[-1].body)
+    return loops[0] is not through[-1] or not all(
+        structure.are_exclusive(node, one) for one in others if one is not node
+    )
+
+
+def _mix(run: RunState, node: cst.CSTNode, pairs: Value) -> None:
+    """Note that something is made of each sample with each of the others."""
+    for data in pairs.data:
+        run.mixes_batches(node, data.loaders)
+
+
+def _gets_samples(run: RunState, through: cst.BaseExpression) -> bool:
+    """Whether each round of a loop gets a sample, or its place among them."""
+    element = run.iterate(through, run.seen(through))
+    return per_sample_lists.are_rows(element) or collating_order.are_samples(run, element)
 
 
 def _is_made_in(run: RunState, loop: cst.For, held: Instance) -> bool:
@@ -81,8 +115,7 @@ def _is_named(run: RunState, node: cst.BaseExpression) -> bool:
 def _goes_through_all(run: RunState, iterable: cst.BaseExpression) -> bool:
     """Whether something has each sample, or what is left of each, and is not one sample's own."""
     held = run.seen(iterable)
-    alone = any(isinstance(a, Data) and a.dim == NO_ROWS for a in held.atoms)
-    return bool(held) and not alone
+    return bool(held) and not collating_order.are_of_one(held)
 
 
 def _of_one_sample(atom: Data) -> Data:

@@ -272,8 +272,11 @@ _OF_ALL_PIECES = (
 # ---------------------------------------------------------------------- rules for rows
 def _within_one_sample(joining: _Joining) -> Value | None:
     """In a collate function, what a sample is put together of: ``cat([text, padding])``."""
-    own = all(d.dim == NO_ROWS and not d.taken_by for d in joining.inner)
-    return value(joining.first) if joining.run.collating and own and joining.shown() else None
+    one = joining.inner[0]
+    own = all(d.dim == NO_ROWS and d.taken_by == one.taken_by for d in joining.inner)
+    if not (joining.run.collating and own and joining.shown()):
+        return None
+    return value(replace(joining.first, taken_by=one.taken_by))
 
 
 def _of_samples(joining: _Joining) -> Value | None:
