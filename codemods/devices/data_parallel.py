@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 
 import libcst as cst
@@ -97,20 +98,56 @@ def _tests_around(site: Site) -> Iterator[cst.BaseExpression]:
 
 
 def _asks_for_more(site: Site) -> bool:
-    """Whether it stands under a question for more than one device."""
-    return any("device_count" in code_of(t) or _more_than_one(t) for t in _tests_around(site))
+    """Whether it stands where a question for more than one device has been answered with yes."""
+    inside = site.node
+    for node in site.module.structure.up(site.node):
+        if (
+            isinstance(node, (cst.If, cst.IfExp))
+            and inside is not node.test
+            and _needs_more(node.test, inside is node.body)
+        ):
+            return True
+        inside = node
+    return False
 
 
-def _more_than_one(test: cst.BaseExpression) -> bool:
-    """``n > 1``, alone or as a part of the condition."""
+def _needs_more(test: cst.BaseExpression, holds: bool) -> bool:
+    """Whether a condition has that outcome only where there is more than one device."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return _needs_more(test.expression, not holds)
     if isinstance(test, cst.BooleanOperation):
-        return _more_than_one(test.left) or _more_than_one(test.right)
+        parts = (_needs_more(test.left, holds), _needs_more(test.right, holds))
+        return any(parts) if isinstance(test.operator, cst.And) is holds else all(parts)
+    alone = _with_one_device(test)
+    return "device_count" in code_of(test) if alone is None else alone is not holds
+
+
+_OPERATORS = {
+    cst.GreaterThan: operator.gt,
+    cst.GreaterThanEqual: operator.ge,
+    cst.LessThan: operator.lt,
+    cst.LessThanEqual: operator.le,
+    cst.Equal: operator.eq,
+    cst.NotEqual: operator.ne,
+}
+
+
+def _with_one_device(test: cst.BaseExpression) -> bool | None:
+    """What a comparison of a number of devices with a literal says of one; None for any other.
+
+    ``device_count()`` is one. So is whatever is asked whether it is more than 1.
+    """
+    if isinstance(test, cst.Call) and code_of(test).endswith("device_count()"):
+        return True
     if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
-        return False
-    operator, bound = test.comparisons[0].operator, code_of(test.comparisons[0].comparator)
-    if isinstance(operator, (cst.GreaterThan, cst.NotEqual)):
-        return bound == "1"
-    return isinstance(operator, cst.GreaterThanEqual) and bound == "2"
+        return None
+    comparison = test.comparisons[0]
+    compare, bound = _OPERATORS.get(type(comparison.operator)), comparison.comparator
+    if compare is None or not isinstance(bound, cst.Integer):
+        return None
+    told_from_one = compare(1, bound.evaluated_value) is not compare(2, bound.evaluated_value)
+    counts = told_from_one or "device_count" in code_of(test.left)
+    return compare(1, bound.evaluated_value) if counts else None
 
 
 def _keys_are_seen(plan: Plan, model: Instance) -> bool:

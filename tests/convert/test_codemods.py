@@ -279,6 +279,49 @@ def test_data_parallel_keeps_the_keys_of_checkpoints(tmp_path: Path) -> None:
     assert "brain = dd.wrap(nn.DataParallel(nn.Linear(4, 3), device_ids=[dd.device()]))" in lines
 
 
+FOR_SEVERAL = [
+    "if {n} > 1:\n    M",
+    "if {n} != 1:\n    M",
+    "if not {n} <= 1:\n    M",
+    "if {n} < 2:\n    pass\nelse:\n    M",
+    "if len(features) > 0 and {n} >= 2:\n    M",
+    "brain = nn.DataParallel(brain) if {n} > 1 else brain",
+    "if {n} == 1 or len(features) < 3:\n    pass\nelse:\n    M",
+]
+FOR_ONE = [
+    "if {n} > 1:\n    pass\nelse:\n    M",
+    "if {n} <= 1:\n    M",
+    "if not {n} > 1:\n    M",
+    "if {n} > 0:\n    M",
+    "if {n} > 1:\n    pass\nelif {n} == 1:\n    M",
+    "if len(features) > 3 or {n} > 1:\n    M",
+    "brain = brain if {n} > 1 else nn.DataParallel(brain)",
+]
+
+
+def _beside_a_question(tmp_path: Path, question: str, number: str) -> str:
+    made = question.format(n=number).replace("M", "brain = nn.DataParallel(brain)")
+    text = HEAD + f"ids = [0]\n{made}\nfound = list(brain.state_dict())\n" + STEP
+    return convert_text(tmp_path, text).data.decode()
+
+
+@pytest.mark.parametrize("number", ["torch.cuda.device_count()", "len(ids)"])
+@pytest.mark.parametrize("question", FOR_SEVERAL)
+def test_data_parallel_for_several_devices_goes(tmp_path: Path, question: str, number: str) -> None:
+    assert "DataParallel" not in _beside_a_question(tmp_path, question, number)
+
+
+@pytest.mark.parametrize("number", ["torch.cuda.device_count()", "len(ids)"])
+@pytest.mark.parametrize("question", FOR_ONE)
+def test_data_parallel_of_one_device_keeps_its_keys(
+    tmp_path: Path, question: str, number: str
+) -> None:
+    """It is there with one device, too, and so are the names that a script compares."""
+    assert "DataParallel(brain, device_ids=[dd.device()])" in _beside_a_question(
+        tmp_path, question, number
+    )
+
+
 SPREAD = """\
 class Wide(nn.Module):
     def __init__(self, ngpu):
