@@ -27,6 +27,7 @@ from ddpify.understanding.batching import (
 from ddpify.understanding.forms import Form, Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions, relative_ranks
+from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
     REPLICATED,
     Data,
@@ -44,9 +45,13 @@ _COMPARED: dict[Form, Form] = {Layout.ORDER: Layout.TENSOR, NumberKind.RANGE: Nu
 
 def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Value]) -> Value:
     """What is compared with what."""
-    if any(d.form is NumberKind.SHAPE for one in values for d in one.data):
-        return REPLICATED  # whether shapes are equal does not depend on the number of rows
     operands = list(zip(nodes, values, strict=True))
+    if any(d.form is NumberKind.SHAPE for one in values for d in one.data):
+        _read_shapes(run, operands)
+        return REPLICATED
+    for node in nodes:
+        if displayed(node) is not None:  # as (len(x), 4)
+            run.demand_all(node, run.seen(node), uses.A_COMPARISON)
     shards = _rows(run, operands)
     run.lengthen(atom for one in values for atom in one.atoms)
     handmade_batches.meet(run, operands)
@@ -64,6 +69,26 @@ def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Val
     place_among_all(run, operands)
     compared = _compared(shards, [one for one in values if not one.data])
     return lifted_rows.noted(run, value(compared), operands)
+
+
+def _read_shapes(run: RunState, operands: list[Operand]) -> None:
+    """Whether shapes are equal depends on the number of rows, but for those of the same rows."""
+    if _are_of_same_rows(run, [one for _, one in operands]):
+        return
+    for node, one in operands:
+        sizes = [d for d in one.data if d.form is NumberKind.SHAPE and d.placement.local]
+        run.demand_all(node, value(*sizes), uses.A_COMPARISON)
+
+
+def _are_of_same_rows(run: RunState, shapes: list[Value]) -> bool:
+    """Whether all are shapes of a rank's rows, of one batch; in a forward there is no other."""
+    sizes = [
+        d for one in shapes for d in one.data if d.form is NumberKind.SHAPE and d.placement.local
+    ]
+    if not all(shapes) or len(sizes) < sum(len(one.atoms) for one in shapes):
+        return False
+    of_one_batch = len({(d.loaders, d.dim) for d in sizes}) == 1
+    return run.frames_forward() or (of_one_batch and not any(d.past for d in sizes))
 
 
 def _rows(run: RunState, operands: list[Operand]) -> list[Data]:
