@@ -23,8 +23,10 @@ _RULE = "same-seed-everywhere"
 def edit(plan: Plan, edits: Edits) -> None:
     """Change the draws outside of a wrapped model's forward, where ranks share the generators."""
     alias, wrapped = plan.options.alias, frozenset(trained_models(plan))
-    for site in plan.facts.random.drawn_again.values():
-        plan.refuse(_for_backward(site))
+    random = plan.facts.random
+    for node, site in random.drawn_again.items():
+        if node in random.alike or node in random.shared_draws:
+            plan.refuse(_for_backward(site))
     for call in plan.choices.replicated_statements.values():
         _put_under_replicated(plan, edits, call)
     for node, site in plan.facts.random.made_replicated.items():

@@ -239,7 +239,7 @@ def _orders(plan: Plan, edits: Edits) -> None:
         if site.module.editable:
             edits.change(node, _drawn_alike(alias))
             edits.note(site, f"{brief(node)}: the same numbers on all ranks")
-    for node, site in plan.facts.random.drawn_alike.items():
+    for node, site in plan.facts.random.alike.items():
         if site.module.editable:
             edits.change(node, _called_alike(alias))
             edits.note(site, f"{brief(node)}: the same numbers on all ranks")

@@ -62,3 +62,74 @@ def test_what_is_drawn_for_each_sample_is_a_ranks_own(tmp_path: Path, drawn: str
     path = tmp_path / "script.py"
     path.write_text(script("forward", f"h = h * {drawn}"))
     assert f"h = h * {drawn}" in convert_file(path).data.decode()
+
+
+# Batches are made by hand, and what is drawn for comes from a tensor of the script's own.
+BY_HAND = """
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+torch.manual_seed(0)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.nodes = torch.arange(4)
+
+    def forward(self, x):
+        h = torch.tanh(self.one(x))
+        a = F.embedding(self.nodes, self.two.weight)
+        a = a + DRAWN
+        return self.two(h @ a)
+
+
+def batches(inputs, targets):
+    order = torch.randperm(len(inputs))
+    for start in range(0, len(inputs), 5):
+        at = order[start : start + 5]
+        yield inputs[at], targets[at]
+
+
+def evaluate(inputs, targets):
+    model.eval()
+    with torch.no_grad():
+        return [F.mse_loss(model(x), y).item() for x, y in batches(inputs, targets)]
+
+
+inputs, targets = torch.randn(23, 4), torch.randn(23, 4)
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for epoch in range(2):
+    model.train()
+    for x, y in batches(inputs, targets):
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(f"{loss.item():.6f}")
+    print(evaluate(inputs[:7], targets[:7]))
+"""
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        "torch.rand_like(a)",
+        "a.clone().normal_()",
+        "torch.bernoulli(a.sigmoid())",
+        "torch.empty_like(a).uniform_()",
+        "F.gumbel_softmax(a, 0.3)",
+    ],
+)
+def test_so_does_what_is_drawn_beside_batches_by_hand(trial: Trial, drawn: str) -> None:
+    verdict = trial.verdict(BY_HAND.replace("DRAWN", drawn))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+def test_rows_of_a_batch_by_hand_are_drawn_for_by_each_rank(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(BY_HAND.replace("a = a + DRAWN", "h = h + torch.rand_like(h)"))
+    assert "drawn_alike" not in convert_file(path).data.decode()

@@ -42,6 +42,8 @@ class Draws:
     shared_draws: dict[cst.CSTNode, Site] = field(default_factory=dict)  # those of a forward
     # Others of a forward that are for all samples, with no generator to be told.
     drawn_alike: dict[cst.CSTNode, Site] = field(default_factory=dict)
+    # For a batch that is made by hand and not split here, as in an evaluation: unless others are.
+    perhaps_alike: dict[cst.CSTNode, Site] = field(default_factory=dict)
     drawn_again: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of both, in backward
     # Those for what all ranks hold.
     drawn_replicated: dict[cst.CSTNode, Site] = field(default_factory=dict)
@@ -50,3 +52,9 @@ class Draws:
     drawn_replicated_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
     # Of the loader's batch size.
     made_replicated: dict[cst.CSTNode, Site] = field(default_factory=dict)
+
+    @property
+    def alike(self) -> dict[cst.CSTNode, Site]:
+        """What a forward draws for all samples, with no generator to be told."""
+        never_rows = {n: site for n, site in self.perhaps_alike.items() if n not in self.draws}
+        return never_rows | self.drawn_alike

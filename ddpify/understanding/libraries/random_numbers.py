@@ -30,6 +30,7 @@ from ddpify.understanding.values import (
     Number,
     Params,
     QualifiedName,
+    ReplicatedTensor,
     Tup,
     Value,
     deep_atoms,
@@ -364,8 +365,10 @@ def _for_all_samples(run: RunState, node: cst.Call) -> None:
     if isinstance(node.func, cst.Attribute):
         shown.append(node.func.value)
     named = any(isinstance(one, cst.NamedExpr) for one in walk(node))
-    if not named and all(_is_of_all(run.seen(one)) for one in shown):
-        known.drawn_alike[node] = run.site(node)
+    held = [run.seen(one) for one in shown]
+    if not named and all(map(_is_of_all, held)):
+        by_hand = any(isinstance(a, ReplicatedTensor) for one in held for a in one.atoms)
+        (known.perhaps_alike if by_hand else known.drawn_alike)[node] = run.site(node)
         if run.recomputing:
             known.drawn_again[node] = run.site(node)
 
@@ -384,7 +387,7 @@ def _is_known_of_all(atom: Atom) -> bool:
         return all(map(_is_of_all, atom.arguments.values()))
     if isinstance(atom, Instance):
         return atom.kind in CONTAINERS and _is_of_all(atom.elements)
-    return isinstance(atom, (Const, Number, Params, QualifiedName))
+    return isinstance(atom, (Const, Number, Params, QualifiedName, ReplicatedTensor))
 
 
 def _sizes_in(size: cst.BaseExpression) -> list[cst.BaseExpression]:
