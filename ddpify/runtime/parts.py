@@ -1,5 +1,6 @@
 """This rank's part of each global batch: of a sampler's indices, or of a data set's samples."""
 
+import copy
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -113,6 +114,12 @@ class PartCollate:
         self.collate = collate
         self.rank = rank
         self.size = size
+
+    def around(self, collate: Callable[[Any], Any]) -> "PartCollate":
+        """The same for another function."""
+        made = copy.copy(self)
+        made.collate = collate
+        return made
 
     def __call__(self, samples: list[Any]) -> tuple[tuple[int, int, int], Any]:
         """A global batch's samples -> the fields of its Share, and this rank's part collated."""

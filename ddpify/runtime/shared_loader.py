@@ -8,11 +8,12 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 from ddpify.runtime.joined import JoinedBatches
-from ddpify.runtime.parts import Parts, PartSampler
+from ddpify.runtime.parts import PartCollate, Parts, PartSampler
 from ddpify.runtime.position import Pass, position
 from ddpify.runtime.process import world, world_size
 from ddpify.runtime.rng import broadcast_random_state, fork_own_stream, leave_own_stream
 from ddpify.runtime.share import Loop, Share, loops
+from ddpify.runtime.worker_seeds import WorkerSeed
 
 
 class SharedIterator:
@@ -94,6 +95,13 @@ class SharedLoader(DataLoader[Any]):
     ddpify_joined = False
     ddpify_seeds = False
     ddpify_latest: Loop | None = None  # the pass that yielded last
+
+    def __setattr__(self, name: str, given: Any) -> None:
+        """What the script sets afterwards is wrapped as what it takes the place of."""
+        wrapper = self.__dict__.get(name)
+        if isinstance(wrapper, PartCollate | WorkerSeed) and not isinstance(given, type(wrapper)):
+            given = wrapper.around(given)
+        super().__setattr__(name, given)
 
     def __iter__(self) -> Any:
         """As the loader's own, from rank 0's random states. A collective."""

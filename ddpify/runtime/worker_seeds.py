@@ -15,6 +15,10 @@ class WorkerSeed:
         self.then = then
         self.rank = rank
 
+    def around(self, then: Callable[[int], None] | None) -> "WorkerSeed":
+        """The same before another function."""
+        return WorkerSeed(then, self.rank)
+
     def __call__(self, worker_id: int) -> None:
         """In the worker process, before it fetches."""
         info = get_worker_info()

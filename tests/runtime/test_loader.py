@@ -555,6 +555,18 @@ def test_padding_of_the_whole_batch() -> None:
     ]
 
 
+def _set_afterwards() -> list[Any]:
+    data: Any = range(4)
+    loader = dd.shard(DataLoader(data, 3), collate="global")
+    loader.collate_fn = lambda samples: torch.tensor(samples) + 10 * len(samples)
+    return [batch.tolist() for batch in loader]
+
+
+def test_a_collate_function_that_is_set_afterwards_gets_whole_batches() -> None:
+    assert run(_set_afterwards, 1) == [[[30, 31, 32], [13]]]
+    assert run(_set_afterwards, 2) == [[[30, 31], [13]], [[32], [13]]]  # the last of them a ghost
+
+
 def _beside_ragged(kind: str) -> list[Any]:
     def put(samples: list[int]) -> Any:
         noise = torch.rand(1)  # drawn once for the batch, although a rank puts parts together twice

@@ -1,5 +1,6 @@
 """Random streams: the script's own code shares one, work on samples has one on each rank."""
 
+import functools
 import random
 from collections.abc import Callable
 from typing import Any
@@ -180,9 +181,12 @@ def test_a_failed_fetch_gives_the_shared_stream_back() -> None:
     assert first == second
 
 
-def _worker_seeds() -> Any:
+def _worker_seeds(*, afterwards: bool) -> Any:
     _seed()
-    loader = dd.shard(DataLoader(Seeds(), 4, num_workers=2, worker_init_fn=_seed_numpy))
+    first = None if afterwards else _seed_numpy
+    loader = dd.shard(DataLoader(Seeds(), 4, num_workers=2, worker_init_fn=first))
+    if afterwards:
+        loader.worker_init_fn = _seed_numpy
     return [tuple(row) for batch in loader for row in batch.tolist()]
 
 
@@ -205,9 +209,11 @@ def _seed_numpy(_: int) -> None:
     NUMPY_SEED[0] = torch.initial_seed() % 2**31
 
 
-def test_workers_have_seeds_of_their_own() -> None:
-    alone = set(run(_worker_seeds, 1)[0])
-    seen = [set(rows) for rows in run(_worker_seeds, 3)]
+@pytest.mark.parametrize("afterwards", [False, True])
+def test_workers_have_seeds_of_their_own(afterwards: bool) -> None:
+    seeds = functools.partial(_worker_seeds, afterwards=afterwards)
+    alone = set(run(seeds, 1)[0])
+    seen = [set(rows) for rows in run(seeds, 3)]
     assert seen[0] == alone
     assert len(set.union(*seen)) == 6
     for rows in seen:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.batching import persistent_state
-from ddpify.understanding.libraries import tensor_attributes
+from ddpify.understanding.libraries import loader_settings, tensor_attributes
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import content, indices_of
@@ -98,6 +98,7 @@ def set_attribute(run: RunState, node: cst.BaseExpression, args: list[Value]) ->
             made.scope.names.update({str(name): args[2] for name in names})
         for owner in args[0].of(Instance):
             for name in names:
+                loader_settings.note(run, owner, str(name), args[2])
                 run.put(owner, str(name), args[2])
             if not names:
                 set_any(run, owner)

@@ -1,0 +1,61 @@
+"""A collate function that a loader gets after it is made, as an attribute."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.soundness.judging import Outcome
+from benchmarks.soundness.trying import Trial
+
+SCRIPT = """
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def collate(samples):
+    x = torch.stack([sample[0] for sample in samples])
+    y = torch.stack([sample[1] for sample in samples])
+    return x - x.mean(0), y
+
+
+class Loader(DataLoader):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        SET_INSIDE
+
+    def put(self, samples):
+        return collate(samples)
+
+
+torch.manual_seed(0)
+data = TensorDataset(torch.randn(13, 4), torch.randn(13, 4))
+loader = Loader(data, batch_size=5, shuffle=True)
+SET_OUTSIDE
+model = nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for epoch in range(2):
+    for x, y in loader:
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(f"{loss.item():.6f}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside"),
+    [
+        ("self.collate_fn = collate", ""),
+        ("self.collate_fn = self.put", ""),
+        ("setattr(self, 'collate_fn', collate)", ""),
+        ("pass", "loader.collate_fn = collate"),
+        ("pass", "setattr(loader, 'collate_fn', loader.put)"),
+    ],
+)
+def test_it_gets_all_samples_of_a_batch(trial: Trial, inside: str, outside: str) -> None:
+    text = SCRIPT.replace("SET_INSIDE", inside).replace("SET_OUTSIDE", outside)
+    verdict = trial.verdict(text)
+    assert verdict.outcome is Outcome.SAME, verdict.detail
