@@ -131,7 +131,8 @@ def result_of(
         return number
     if placement is Placement.SUM and base.form is NumberKind.MULTIPLE and None in (left, right):
         return base  # summed where it is counted: a share of it could be rounded on each rank
-    if placement is Placement.SHARD and all(map(_is_counting, held)):
+    own = [d for d in held if d.placement.local]
+    if placement is Placement.SHARD and own and all(map(_is_counting, own)):
         counting = frozenset(site for d in held for site in d.counting)
         return replace(base, definition_sites=counting, form=NumberKind.COMPUTED, ndim=0)
     forms = {Layout.MASKED if d.ragged else d.form for d in held}
