@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.structure import walk, walk_here
 from ddpify.understanding.syntax import argument, code_of, dotted, parameters
 from ddpify.understanding.values import (
@@ -27,7 +28,14 @@ if TYPE_CHECKING:
 
 _GIVING_NUMBERS = ("float", "int", "len", "round", "bool", "ord")
 _OF_NUMBERS = ("abs", "max", "min", "pow")
-_LIBRARIES = ("math.", "time.", "random.")
+_LIBRARIES = ("math.", "time.")
+# Python's draws of a number: ``choice`` and ``sample`` give what they are given.
+_OF_RANDOM = frozenset(
+    "random.random random.uniform random.randint random.randrange random.getrandbits random.gauss"
+    " random.triangular random.betavariate random.expovariate random.gammavariate"
+    " random.lognormvariate random.normalvariate random.vonmisesvariate random.paretovariate"
+    " random.weibullvariate random.binomialvariate".split()
+)
 _METHODS = frozenset("item get_last_lr numel dim".split())
 # NumPy's draws, with how many arguments stand before the size: without one they give a number.
 _DRAWS = {
@@ -116,7 +124,7 @@ class _Tracing:
         names = [one.name for one in called.of(QualifiedName)]
         if run.calls_builtin(node, *_GIVING_NUMBERS) or _draws_one(node, names):
             return True
-        if any(name.startswith(_LIBRARIES) for name in names):
+        if any(name.startswith(_LIBRARIES) or name in _OF_RANDOM for name in names):
             return True
         several = len(node.args) > 1 or run.calls_builtin(node, "abs")
         if several and run.calls_builtin(node, *_OF_NUMBERS):
@@ -144,11 +152,10 @@ class _Tracing:
                 return True
             self.open.add((around, node.value))
             given = list(self._given(node, around))
-            if given:
-                return all(one is not None and self.is_number(one, left) for one in given)
             counted = list(self._counted(node, around))
-            if counted:
-                return all(counted)
+            if given or counted:
+                known = (one is not None and self.is_number(one, left) for one in given)
+                return all(counted) and all(known)
             if around is function and _takes(function, node.value):
                 return self._is_given_numbers(function, node.value, left)
         return False
@@ -169,8 +176,10 @@ class _Tracing:
             target: cst.BaseExpression = loop.target
             if isinstance(target, cst.Tuple) and self.run.calls_builtin(loop.iter, "enumerate"):
                 target = target.elements[0].value
-            if dotted(target) is not None and dotted(target) == dotted(node):
+            if dotted(target) == dotted(node):
                 yield self.run.calls_builtin(loop.iter, "range", "enumerate")
+            elif any(name == dotted(node) for name in target_names(loop.target)):
+                yield False
 
     def _is_given_numbers(self, function: cst.FunctionDef, name: str, left: int) -> bool:
         """Whether a function says that a parameter is a number, or all of its calls give one."""
