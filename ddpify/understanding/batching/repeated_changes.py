@@ -12,18 +12,28 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import record
 from ddpify.understanding import uses
 from ddpify.understanding.batching import collating_order, earlier_samples
+from ddpify.understanding.batching.repeated_calls import (
+    SETTING,
+    acts_again,
+    is_of_rows,
+    is_older,
+    shows_older,
+)
 from ddpify.understanding.frames import Loop
 from ddpify.understanding.liveness import Names, assigned, bound_in, reads, taken_over
 from ddpify.understanding.operators.in_place import changes_values
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import sure_numbers
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (
     Bound,
     Data,
     Function,
     QualifiedName,
+    Value,
     deep_atoms,
     value,
 )
@@ -34,8 +44,6 @@ if TYPE_CHECKING:
 _ADDING = (cst.Add, cst.Subtract)
 _ADDING_TO = (cst.AddAssign, cst.SubtractAssign)
 _GROWING = ("append", "extend", "appendleft")
-# In place, but the same however often it is done.
-_SETTING = frozenset("zero_ fill_ copy_ clamp_ clamp_min_ clamp_max_ relu_ abs_ sign_".split())
 
 
 def check(run: RunState, loop: Loop) -> None:
@@ -57,23 +65,46 @@ def check(run: RunState, loop: Loop) -> None:
             run.mixes_batches(node, atom.loaders)
 
 
+@record
+class _Names:
+    """The names of a loop: what a round takes over from earlier ones, and what it makes itself."""
+
+    loop: cst.For
+    carried: Names
+    own: Names
+
+
+def check_comprehension(run: RunState, node: cst.BaseSimpleComp, element: Value) -> None:
+    """Ask for the rows of all ranks where a comprehension is made for what its calls do."""
+    rows = [one for one in deep_atoms(element) if isinstance(one, Data) and one.is_of_one_sample]
+    call = node.elt
+    if not rows or not isinstance(call, cst.Call) or run.collating:
+        return
+    if acts_again(run, node, call, assigned(node.for_in.target)):
+        for data in rows:
+            run.demand(node.for_in.iter, value(data), uses.A_TABLE)
+
+
 def _repeats(run: RunState, loop: cst.For) -> bool:
     """Whether a statement in a loop changes something older, by nothing that a row has."""
     bound = bound_in(loop)
     carried = taken_over(loop) & bound
     own = bound - carried
-    return any(_changes(run, one, carried, own) for one in walk(loop.body))
+    names = _Names(loop, carried, own)
+    return any(_changes(run, one, names) for one in walk(loop.body))
 
 
-def _changes(run: RunState, node: cst.CSTNode, carried: Names, own: Names) -> bool:
+def _changes(run: RunState, node: cst.CSTNode, names: _Names) -> bool:
     if isinstance(node, cst.AugAssign):
-        return _changes_in_place(run, node, carried, own)
+        return _changes_in_place(run, node, names)
     if isinstance(node, cst.Assign):
-        return any(_replaces(run, one.target, node.value, carried, own) for one in node.targets)
+        return any(_replaces(run, one.target, node.value, names) for one in node.targets)
     if not isinstance(node, cst.Call):
         return False
-    changed = isinstance(node.func, cst.Attribute) and _calls(run, node, node.func, own)
-    return changed or (not run.collating and _acts(run, node, set()))
+    if isinstance(node.func, cst.Attribute) and _calls(run, node, node.func, names):
+        return True
+    acts = not run.collating and acts_again(run, names.loop, node, names.own)
+    return acts or (not run.collating and _acts(run, node, set()))
 
 
 def _acts(run: RunState, call: cst.Call, seen: set[cst.CSTNode]) -> bool:
@@ -90,35 +121,39 @@ def _acts(run: RunState, call: cst.Call, seen: set[cst.CSTNode]) -> bool:
     return any(isinstance(one, cst.Call) and _acts(run, one, seen) for one in inside)
 
 
-def _changes_in_place(run: RunState, node: cst.AugAssign, carried: Names, own: Names) -> bool:
+def _changes_in_place(run: RunState, node: cst.AugAssign, names: _Names) -> bool:
     """``n += 1`` or ``table["a"] *= 0.9``."""
     added = isinstance(node.operator, _ADDING_TO)
-    if (added and run.collating) or (_is_of_rows(run, node.value) and (added or run.collating)):
+    if (added and run.collating) or (is_of_rows(run, node.value) and (added or run.collating)):
         return False  # sums over samples are told by what is added
     if isinstance(node.target, cst.Name):
-        return node.target.value in carried
-    return not _is_of_rows(run, node.value) and _is_older(run, node.target, own)
+        if node.target.value in names.carried:
+            return True
+        if run.collating or sure_numbers.is_number(run, node.target):
+            return False
+        return shows_older(run, names.loop, node.target, names.own)
+    return not is_of_rows(run, node.value) and is_older(run, names.loop, node.target, names.own)
 
 
 def _replaces(
-    run: RunState, target: cst.BaseExpression, new: cst.BaseExpression, carried: Names, own: Names
+    run: RunState, target: cst.BaseExpression, new: cst.BaseExpression, names: _Names
 ) -> bool:
     """``x = x * 0.9``; not ``x = x + row``, nor ``previous = row``."""
     if not isinstance(target, cst.Name):
         if isinstance(target, (cst.Tuple, cst.List)):
-            return bool(assigned(target) & carried & reads(new)) and not run.collating
+            return bool(assigned(target) & names.carried & reads(new)) and not run.collating
         again = any(target.deep_equals(one) for one in walk(new))
-        return again and not _is_of_rows(run, new) and _is_older(run, target, own)
+        return again and not is_of_rows(run, new) and is_older(run, names.loop, target, names.own)
     name = target.value
-    if name not in carried:
+    if name not in names.carried:
         return False
     if name not in reads(new):
-        return not _is_of_rows(run, new)
+        return not is_of_rows(run, new)
     others = [one for one in _terms(new) if not (isinstance(one, cst.Name) and one.value == name)]
     added = len(others) < len(list(_terms(new))) and not any(name in reads(one) for one in others)
     if run.collating:
-        return not added and not any(_is_of_rows(run, one) for one in _other_names(new, name))
-    return not added or not all(_is_of_rows(run, one) for one in others)
+        return not added and not any(is_of_rows(run, one) for one in _other_names(new, name))
+    return not added or not all(is_of_rows(run, one) for one in others)
 
 
 def _terms(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
@@ -137,31 +172,12 @@ def _other_names(node: cst.BaseExpression, name: str) -> Iterator[cst.BaseExpres
             yield one
 
 
-def _calls(run: RunState, node: cst.Call, method: cst.Attribute, own: Names) -> bool:
+def _calls(run: RunState, node: cst.Call, method: cst.Attribute, names: _Names) -> bool:
     """``w.mul_(0.9)`` or ``found.append(1)`` of something older than the loop."""
     name = method.attr.value
-    changing = changes_values(name) and name not in _SETTING
+    changing = changes_values(name) and name not in SETTING
     growing = name in _GROWING and not run.collating
     if not changing and not growing:
         return False
-    given = any(_is_of_rows(run, one.value) for one in node.args)
-    return not given and _is_older(run, method.value, own) and bool(node.args)
-
-
-def _is_of_rows(run: RunState, node: cst.BaseExpression) -> bool:
-    """Whether this holds something of a row, or its position."""
-    return any(
-        isinstance(atom, Data) and (atom.placement.local or atom.is_position or run.collating)
-        for atom in deep_atoms(run.seen(node))
-    )
-
-
-def _is_older(run: RunState, target: cst.BaseExpression, own: Names) -> bool:
-    """Whether what a target is in was there before the round, and no row says which part it is."""
-    while isinstance(target, (cst.Attribute, cst.Subscript, cst.Call)):
-        parts = target.slice if isinstance(target, cst.Subscript) else ()
-        indices = [one.slice.value for one in parts if isinstance(one.slice, cst.Index)]
-        if any(_is_of_rows(run, one) for one in indices):
-            return False
-        target = target.func if isinstance(target, cst.Call) else target.value
-    return isinstance(target, cst.Name) and target.value not in own
+    given = any(is_of_rows(run, one.value) for one in node.args)
+    return not given and is_older(run, names.loop, method.value, names.own) and bool(node.args)

@@ -17,6 +17,7 @@ from ddpify.understanding.batching import (
     left_out_samples,
     per_sample_lists,
     ragged_samples,
+    repeated_changes,
     sample_totals,
 )
 from ddpify.understanding.forms import Layout
@@ -50,6 +51,8 @@ def comprehension(run: RunState, node: Comprehension) -> Value:
     samples = samples or per_sample_lists.goes_through_each(run, node.for_in.iter)
     with earlier_samples.in_turn(run, node, samples=samples):
         item = _item(run, node)
+    if not isinstance(node, cst.DictComp):
+        repeated_changes.check_comprehension(run, node, first)
     for shown in _made_in_round(node):
         collating_order.gone_through(run, node.for_in, first, shown)
     if isinstance(node, cst.DictComp) and not any(local_data(item)):
