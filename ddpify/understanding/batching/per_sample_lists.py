@@ -382,6 +382,24 @@ def count_some(run: RunState, shown: cst.BaseExpression, listed: Value) -> None:
         run.demand(shown, value(*held), "len()")
 
 
+def mixed_items(run: RunState, atom: Atom) -> Data | None:
+    """What a list holds of parts of a batch, as ``[part for part in x.split(2)]`` does.
+
+    How many these are goes by the rows of all ranks. None for others.
+    """
+    if not isinstance(atom, Instance) or atom.type not in ("list", "tuple", "generator"):
+        return None
+    if atom.each or atom in run.of_all_ranks or run.collating or _is_written_out(atom.site):
+        return None
+    held = [*deep_atoms(atom.elements)]
+    if isinstance(atom.site, cst.BaseComp):
+        through = atom.site.for_in.iter
+        count_some(run, through, run.seen(through))
+        held += run.seen(through).data
+    found = (one for one in held if isinstance(one, Data))
+    return next((one for one in found if one.placement is Placement.COUPLED), None)
+
+
 def _is_written_out(made: cst.CSTNode) -> bool:
     """Whether this is ``[a, b]``, or another display that tells how many items it has."""
     if not isinstance(made, (cst.List, cst.Tuple, cst.Dict)) or not made.elements:

@@ -251,6 +251,8 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
         run.lengthen((atom,))
     if several and (atom.each or run.frames_forward()):
         return _list_slice(run, node, atom)
+    if several:
+        per_sample_lists.count_some(run, node.value, value(atom))
     exact = mapping_classes.item(atom, key) if key != "*" else None
     if exact is not None:
         return join(carried_values.read(run, atom, key, exact), atom.attribute("*") or UNKNOWN)

@@ -110,6 +110,10 @@ def _len(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         if isinstance(atom, Data) and not run.collating and per_sample_lists.is_item_of_list(atom):
             results.append(value(replace(atom, form=Layout.TENSOR)))
             continue
+        mixed = per_sample_lists.mixed_items(run, atom)
+        if mixed is not None:
+            results.append(tensor_sizes.elements(mixed))
+            continue
         gathered = isinstance(atom, Data) and atom.form is Layout.GATHERED and atom.dim == 0
         results.append(tensor_sizes.count(atom, node) if rows or gathered else REPLICATED)  # type: ignore[arg-type]
     return join(*results) if results else REPLICATED
@@ -136,6 +140,13 @@ def _sum(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         numbers = per_sample_lists.numbers(value(atom))
         if numbers:
             run.demand(node, numbers, "sum()")
+            continue
+        if len(args) == 2 and (joined := _joined_lists(run, node, atom, args[1])):
+            results.append(joined)
+            continue
+        mixed = per_sample_lists.mixed_items(run, atom)
+        if mixed is not None:
+            results.append(value(mixed))
             continue
         if isinstance(atom, Data) and atom.form is NumberKind.SHAPE:
             run.demand(argument_at(node, 0), value(atom), "sum()")
@@ -164,6 +175,19 @@ def _sum(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         per_sample_lists.count_beside_whole(run, argument_at(node, 0), value(*inside))
         results += [value(_as_sum(a)) for a in held]
     return join(*results) if results else REPLICATED
+
+
+def _joined_lists(
+    run: RunState, node: cst.BaseExpression, atom: Atom, start: Value
+) -> Value | None:
+    """``sum(lists, [])``, one list with all items of the others; None where none are added up."""
+    if not isinstance(atom, Instance) or not any(a.type == "list" for a in start.of(Instance)):
+        return None
+    per_sample_lists.take_all(run, value(atom))  # of which each may bring several
+    inner = [one.elements for one in atom.elements.of(Instance) if one.type == "list"]
+    made = run.instance(node, run.module, "list")
+    run.put(made, "*", join(*inner, value(*atom.elements.data)))
+    return value(made)
 
 
 def _are_items_of_lists(held: list[Data]) -> bool:
