@@ -30,3 +30,22 @@ def test_it_has_the_rows_of_a_rank(trial: Trial, lines: str) -> None:
     text = script("loop", f"{BOUND}{lines}\nloss = loss + r.mean()")
     verdict = trial.verdict(text)
     assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+_READ_BACK = "import pickle\nbound = pickle.loads(pickle.dumps({}))\n"
+PERHAPS = [
+    ("torch.tensor(0.1)", "r = torch.max(out, bound)[: len(out) // 2]"),
+    ("torch.tensor(0.1)", "n = len(out)\nr = torch.min(out, bound)[n // 2 :]"),
+    ("torch.tensor(0.1)", "r = out.max(bound)[: len(out) // 2]"),
+    ("1", "r, at = torch.max(out, bound)\nprint((at == labels).sum().item())"),
+    ("0", "r = torch.max(out, bound).values"),
+]
+
+
+@pytest.mark.parametrize(("bound", "lines"), PERHAPS)
+def test_what_may_be_a_dimension_gets_the_rows_of_all_ranks(
+    trial: Trial, bound: str, lines: str
+) -> None:
+    text = script("loop", f"{_READ_BACK.format(bound)}{lines}\nloss = loss + r.mean()")
+    verdict = trial.verdict(text)
+    assert verdict.outcome is Outcome.SAME, verdict.detail

@@ -43,7 +43,7 @@ from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.operators.in_place import is_in_place
 from ddpify.understanding.operators.table import broadcasts
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import columns, dimensions, relative_ranks, widths
+from ddpify.understanding.shapes import columns, dimensions, relative_ranks, sure_numbers, widths
 from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,
@@ -130,6 +130,8 @@ def _function(
         return REPLICATED
     if name in ("max", "min") and _is_of_two(operands, rest):
         name = f"{name}imum"
+    elif name in ("max", "min") and _is_perhaps_of_two(run, operands, rest):
+        return _perhaps_of_two(run, node, operands)
     if name in ("to", "type_as"):  # of another tensor they take its kind alone
         operands = operands[:1]
     of_all = lifted_rows.asked(run, name, [d for _, v in operands for d in v.data], rest, kwargs)
@@ -351,6 +353,23 @@ def _is_of_two(operands: list[Operand], rest: Sequence[Value]) -> bool:
         or (isinstance(atom, Number) and (computed or bool(atom.ndim)))
         for atom in rest[0].atoms
     )
+
+
+def _is_perhaps_of_two(run: RunState, operands: list[Operand], rest: Sequence[Value]) -> bool:
+    """Whether nothing tells if ``y``, in ``max(x, y)``, is a tensor or a dimension."""
+    if len(operands) < 2 or not rest or rest[0].constant() is not ...:
+        return False
+    if not any(one.placement.local for one in operands[0][1].data):
+        return False
+    return not rest[0].data and not sure_numbers.is_number(run, operands[1][0])
+
+
+def _perhaps_of_two(run: RunState, node: cst.BaseExpression, operands: list[Operand]) -> Value:
+    """What that gives: of the rows of all ranks it is the same either way."""
+    shown, held = operands[0]
+    if run.frames_forward() or run.collating:
+        return across_samples.of_all_rows(run, shown, held.data[0])
+    return tensor_pairs.mixed(run, node, held.data[0], operands[:1])
 
 
 def _is_a_shape(held: Value) -> bool:
