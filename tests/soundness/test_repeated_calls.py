@@ -43,6 +43,24 @@ FORWARDS = [
     "            p.mul_(0.999)",
     "for _ in range(len(h)):\n    b = self.table.data\n    b *= 0.9\nh = h + self.table[0]",
 ]
+COUNTING = [
+    "n = [0]\ndef count(row):\n    n[0] += 1\n    return row\n"
+    "r = torch.stack([count(row) for row in out])\nprint(n)",
+    "n = [0]\ndef count(row):\n    n[0] += 1\n    return row\n"
+    "r = torch.stack(list(map(count, out)))\nprint(n)",
+    "n = [0]\ndef count(row):\n    n[0] += 1\n    return row\n"
+    "for row in out:\n    last = count(row)\nprint(n)",
+    "items = list(range(50))\ncollections.deque(map(lambda row: items.pop(), out), maxlen=0)\n"
+    "print(len(items))",
+    "names = list(range(40))\ndel names[: len(out)]\nprint(names[0])",
+    "it = iter(range(1000))\ntaken = list(itertools.islice(it, len(out)))\nprint(taken)",
+]
+LEFT = [
+    "for i, part in enumerate(out.split(2)):\n    last = i\nloss = loss * last",
+    "for i, part in enumerate(out.split(2)):\n    pass\nloss = loss * i",
+    "for i, pair in enumerate(zip(out.split(2), targets.split(2))):\n    n = 2 * i\n"
+    "loss = loss * n",
+]
 OF_ROWS = [
     "found = []\nfor row in out:\n    model.train()\n    found.append(row.sum())\n"
     "loss = loss + torch.stack(found).mean()",
@@ -67,6 +85,13 @@ def test_so_do_those_of_the_project(trial: Trial, made: str, lines: str) -> None
 @pytest.mark.parametrize("lines", FORWARDS)
 def test_so_it_is_in_a_forward(trial: Trial, lines: str) -> None:
     verdict = trial.verdict(script("forward", lines))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+@pytest.mark.parametrize("lines", COUNTING + LEFT)
+def test_so_is_what_goes_by_the_number_of_rounds(trial: Trial, lines: str) -> None:
+    text = script("loop", lines).replace("import io\n", "import io\nimport itertools\n", 1)
+    verdict = trial.verdict(text)
     assert verdict.outcome is Outcome.SAME, verdict.detail
 
 

@@ -14,7 +14,7 @@ import libcst as cst
 
 from ddpify.records import record
 from ddpify.understanding import uses
-from ddpify.understanding.batching import collating_order, earlier_samples
+from ddpify.understanding.batching import collating_order, counting_functions, earlier_samples
 from ddpify.understanding.batching.repeated_calls import (
     SETTING,
     acts_again,
@@ -23,12 +23,13 @@ from ddpify.understanding.batching.repeated_calls import (
     shows_older,
 )
 from ddpify.understanding.frames import Loop
-from ddpify.understanding.liveness import Names, assigned, bound_in, reads, taken_over
+from ddpify.understanding.liveness import Names, assigned, bound_in, left_behind, reads, taken_over
 from ddpify.understanding.operators.in_place import changes_values
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import sure_numbers
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (
+    UNKNOWN,
     Bound,
     Data,
     Function,
@@ -52,11 +53,12 @@ def check(run: RunState, loop: Loop) -> None:
     if not isinstance(node, cst.For):
         return
     samples = run.collating and collating_order.are_samples(run, loop.element)
-    mixed = (d for d in run.seen(node.iter).data if d.placement is Placement.COUPLED)
-    rows = loop.rows or tuple(mixed)  # as many as ``labels.unique()`` has
+    mixed = () if loop.rows else _mixed(run, node)
+    rows = loop.rows or mixed  # as many as ``labels.unique()`` has
     if not rows and not samples:
         return
-    if not _repeats(run, node) and not (rows and earlier_samples.go_on(run, node)):
+    left = bool(mixed) and _leaves_its_number(run, node)
+    if not (left or _repeats(run, node) or (rows and earlier_samples.go_on(run, node))):
         return
     for data in rows:
         run.demand(node.iter, value(data), uses.A_TABLE)
@@ -74,13 +76,42 @@ class _Names:
     own: Names
 
 
+def _mixed(run: RunState, loop: cst.For) -> tuple[Data, ...]:
+    """What mixes the rows of a batch, such as parts of them, of which each round gets one."""
+    through = _passed_on(run, loop.iter)
+    held = (one for part in through for one in run.seen(part).data)
+    return tuple(one for one in held if one.placement is Placement.COUPLED)
+
+
+def _passed_on(run: RunState, through: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What a loop goes through, where it counts or pairs that, too."""
+    yield through
+    if isinstance(through, cst.Call) and run.calls_builtin(through, "enumerate", "zip"):
+        for one in through.args:
+            yield from _passed_on(run, one.value)
+
+
+def _leaves_its_number(run: RunState, loop: cst.For) -> bool:
+    """Whether code behind a loop reads something that its last round left, and no part of a batch.
+
+    That is the number of the round, as ``enumerate()`` gives it, or what is computed of that.
+    """
+    if not run.calls_builtin(loop.iter, "enumerate"):
+        return False
+    around = run.module.structure.function(loop) or run.module.tree
+    body = around.body.body if isinstance(around, cst.FunctionDef) else around.body
+    left = left_behind(body, loop)  # type: ignore[arg-type]
+    return any(not run.frame.scope.names.get(name, UNKNOWN).data for name in left)
+
+
 def check_comprehension(run: RunState, node: cst.BaseSimpleComp, element: Value) -> None:
     """Ask for the rows of all ranks where a comprehension is made for what its calls do."""
     rows = [one for one in deep_atoms(element) if isinstance(one, Data) and one.is_of_one_sample]
-    call = node.elt
-    if not rows or not isinstance(call, cst.Call) or run.collating:
+    if not rows or run.collating:
         return
-    if acts_again(run, node, call, assigned(node.for_in.target)):
+    call, own = node.elt, assigned(node.for_in.target)
+    acts = isinstance(call, cst.Call) and acts_again(run, node, call, own)
+    if acts or counting_functions.are_called(run, _calls_in(node.elt), own):
         for data in rows:
             run.demand(node.for_in.iter, value(data), uses.A_TABLE)
 
@@ -91,7 +122,13 @@ def _repeats(run: RunState, loop: cst.For) -> bool:
     carried = taken_over(loop) & bound
     own = bound - carried
     names = _Names(loop, carried, own)
+    if not run.collating and counting_functions.are_called(run, _calls_in(loop.body), own):
+        return True
     return any(_changes(run, one, names) for one in walk(loop.body))
+
+
+def _calls_in(node: cst.CSTNode) -> list[cst.Call]:
+    return [one for one in walk(node) if isinstance(one, cst.Call)]
 
 
 def _changes(run: RunState, node: cst.CSTNode, names: _Names) -> bool:

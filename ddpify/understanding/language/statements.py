@@ -26,6 +26,7 @@ from ddpify.understanding.libraries import (
     runtime_names,
 )
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import bounds
 from ddpify.understanding.values import Const, Instance, QualifiedName, Value, value
 
 if TYPE_CHECKING:
@@ -111,6 +112,9 @@ def _delete(run: RunState, node: cst.Del) -> None:
 def _delete_item(run: RunState, target: cst.Subscript) -> None:
     """``del items[0]``: of a list of samples, it is that of one process only among all of them."""
     owner = run.eval(target.value)
+    if not owner.data and not run.collating:
+        run.eval(target)
+        bounds.count_sizes(run, bounds.of_slices(target))
     for data in owner.data if not run.collating else ():
         if data.placement is Placement.SHARD:
             row_writes.write_into_all(run, target.value, data)

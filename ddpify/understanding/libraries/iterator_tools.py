@@ -16,6 +16,7 @@ from ddpify.understanding.libraries.python_iterables import (
     listed,
     rows_of_all,
 )
+from ddpify.understanding.shapes import bounds
 from ddpify.understanding.values import REPLICATED, UNKNOWN, Instance, Tup, Value, join, value
 
 if TYPE_CHECKING:
@@ -73,6 +74,13 @@ def _of_all(handler: Callable[..., Value]) -> Callable[..., Value]:
     return taking
 
 
+def _taken(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+    """``islice(names, len(x))``: of what all ranks hold, as many as all ranks have rows."""
+    if not run.collating:
+        bounds.count_sizes(run, [argument_at(node, i) for i in range(1, len(args))])
+    return _elements(run, node, args, kwargs)
+
+
 def _chained(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """One iterable after the other."""
     made = run.instance(node, run.module, "generator")
@@ -121,7 +129,7 @@ def _passing_on(handler: Callable[..., Value]) -> Callable[..., Value]:
 _ITERTOOLS = {
     "combinations": _of_all(_groups), "permutations": _of_all(_groups),
     "combinations_with_replacement": _of_all(_groups), "cycle": _of_all(_cycle),
-    "islice": _of_all(_elements), "chain": _of_all(_chained),
+    "islice": _of_all(_taken), "chain": _of_all(_chained),
     "chain.from_iterable": _chained_from, "starmap": _starmap,
 }  # fmt: skip
 OF_ITERABLES: dict[str, Callable[..., Value]] = {

@@ -14,6 +14,7 @@ from ddpify.understanding.arithmetic import across_samples, single_samples, tens
 from ddpify.understanding.batching import (
     collating,
     collating_order,
+    counting_functions,
     current_batch,
     earlier_samples,
     handmade_batches,
@@ -313,7 +314,11 @@ def _map(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         made.hold("*", run.call(node, args[0], each, {}) if args else UNKNOWN)
     if len(run.batches_so_far) > begun:  # each round takes one, as map(next, iterators) does
         made.hold("*", current_batch.perhaps_earlier(run, made.elements))
-    made.each = made.each and not earlier_samples.go_on(run, node)
+    goes_on = earlier_samples.go_on(run, node)
+    made.each = made.each and not goes_on
+    if rows and not run.collating and (goes_on or counting_functions.counts(run, args[0].atoms)):
+        for place, one in enumerate(args[1:], 1):
+            rows_of_all(run, node, place, one)
     return value(made)
 
 
