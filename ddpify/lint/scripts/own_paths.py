@@ -14,6 +14,8 @@ from ddpify.understanding.facts import Effect
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import called
+from ddpify.understanding.taint.dependencies import Dependency
+from ddpify.understanding.taint.flow_edges import FlowEdge
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import ANY_RANK, LOCAL, RANDOM, TAKEN
 
@@ -63,17 +65,25 @@ def _words_of(script: Script, target: cst.BaseExpression) -> Iterator[cst.CSTNod
     ``steps = epochs * len(loader)`` has nothing of the ranks that the loader is made for. What a
     function of the project gets is looked at where its result has something of it.
     """
-    yield from _put_in(script, target)
-    start = script.flow.locations(target, script.owners[target])
-    todo, seen = start - _measured(script, target), set[Location]()
-    while todo:
-        fresh, todo = todo - seen, set()
-        seen |= fresh
-        for edge in script.flow.edges_into(fresh):
-            if edge.value is not None and not _is_place(script, edge.value):
-                yield from _put_in(script, edge.value)
-                made = {one.location for one in edge.source if one.location is not None}
-                todo |= made - _measured(script, edge.value)
+    values = [target]
+
+    def brings(edge: FlowEdge) -> list[Dependency]:
+        if edge.value is None or _is_place(script, edge.value):
+            return []
+        values.append(edge.value)
+        return _not_measured(script, edge.value, edge.source)
+
+    made = script.flow.made_of.of(target, script.owners[target])
+    for _ in script.flow.behind(_not_measured(script, target, made), brings):
+        while values:
+            yield from _put_in(script, values.pop())
+    for value in values:
+        yield from _put_in(script, value)
+
+
+def _not_measured(script: Script, node: cst.CSTNode, made: list[Dependency]) -> list[Dependency]:
+    measured = _measured(script, node)
+    return [one for one in made if one.location not in measured]
 
 
 def _put_in(script: Script, node: cst.CSTNode) -> Iterator[cst.CSTNode]:

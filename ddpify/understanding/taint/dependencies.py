@@ -45,6 +45,7 @@ class Dependency:
     given: tuple[Dependency, ...] | None = None  # a call's arguments: the slot is its result
     key: str | None = None  # of what the slot holds, the entry under this key alone
     reduced: bool = False  # a collective gets it, and gives what is the same on all ranks
+    call: cst.Call | None = None  # that gives the result of which an element is taken
 
 
 class Dependencies:
@@ -106,7 +107,10 @@ class Dependencies:
             return None
         given = tuple(d for a in call.args for d in self._depend(a.value, module, False))
         return [
-            [Dependency(("result", one, at), node=node, given=given) for one in functions]
+            [
+                Dependency(("result", one, at), node=node, given=given, call=call)
+                for one in functions
+            ]
             for at in taken
         ]
 

@@ -18,6 +18,7 @@ from ddpify.understanding.libraries.object_kinds import is_loader
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.taint import sources
+from ddpify.understanding.taint.ancestry import Ancestry, Brings, all_sources
 from ddpify.understanding.taint.cleaned_objects import CleanedObjects
 from ddpify.understanding.taint.dependencies import Dependencies, Dependency
 from ddpify.understanding.taint.flow_edges import Collector, FlowEdge
@@ -59,6 +60,8 @@ class Flow:
         self.labels: dict[Location, set[str]] = defaultdict(set)
         self._entries: dict[Location, Entries] = defaultdict(lambda: defaultdict(set))
         self.begun: list[tuple[Location, str]] = []
+        self._begun_at: dict[Location, set[str]] = defaultdict(set)
+        self._extra: dict[cst.CSTNode, set[str]] = {}
         self._asked: dict[cst.CSTNode, frozenset[str]] = {}  # labels, until any are added
         self.edges: list[FlowEdge] = []
         self.joined: set[Location] = set()  # slots that another name of an unseen object sets
@@ -153,7 +156,7 @@ class Flow:
         """All labels of anything that went into an expression's value, however indirectly."""
         found: set[str] = set()
         for one in self.ancestry(node, module):
-            found |= {one.label} if one.location is None else self.labels.get(one.location, set())
+            found |= {one.label} if one.location is None else self._begins(one.location)
         return found
 
     def ancestry(self, node: cst.BaseExpression, module: ModuleFile) -> Iterator[Dependency]:
@@ -164,17 +167,29 @@ class Flow:
         self, nodes: Iterable[cst.BaseExpression], module: ModuleFile
     ) -> Iterator[Dependency]:
         """Everything that went into the values of expressions of a file, gone through once."""
-        made = self._made_from
-        todo = [one for node in nodes for one in self.made_of.of(node, module)]
-        seen = set[Location]()
-        while todo:
-            one = todo.pop()
-            yield one
-            if one.location is None or len(one.location) < 3 or one.location[0] != "result":
-                todo += one.given or ()  # one element of a result is made of its own parts alone
-            if one.location is not None and one.location not in seen:
-                seen.add(one.location)
-                todo += made.get(one.location, ())
+        return self.behind([one for node in nodes for one in self.made_of.of(node, module)])
+
+    def behind(
+        self, made: Iterable[Dependency], brings: Brings = all_sources
+    ) -> Iterator[Dependency]:
+        """These, and everything that went into them; ``brings`` says what moves bring of it."""
+        return self._ancestry.of(made, brings)
+
+    @cached_property
+    def _ancestry(self) -> Ancestry:
+        return Ancestry(self.structures, self._edges_by_location, self.edges_at)
+
+    def _begins(self, location: Location) -> set[str]:
+        """The labels that a slot has of itself, and not of what is moved there."""
+        labels = self.labels.get(location, set())
+        if not labels:
+            return labels
+        found = set(self._begun_at.get(location, ()))
+        found |= {RANK} & labels if location in self._global_ranks else set()
+        for edge in self._edges_by_location.get(location, ()):
+            found |= self._extra.get(edge.value, set()) if edge.value is not None else set()
+            found |= labels & {TOTAL, GIVEN[TOTAL]} if edge.adds else set()
+        return found
 
     def copied_from(self, nodes: Iterable[cst.BaseExpression], module: ModuleFile) -> set[Location]:
         """The slots from which expressions of a file come by plain moves, such as a sorted list."""
@@ -326,6 +341,7 @@ class Flow:
     def begin(self, location: Location, label: str) -> None:
         """Let taint begin at a location; ``solve`` follows it from there."""
         self.begun.append((location, label))
+        self._begun_at[location].add(label)
         self._begin(location, label)
 
     def _begin(self, location: Location, label: str) -> None:
@@ -335,7 +351,7 @@ class Flow:
 
     def solve(self, extra: dict[cst.CSTNode, set[str]] | None = None) -> None:
         """Propagate labels, once; ``extra`` labels what comes out of these expressions."""
-        extra = extra or {}
+        extra = self._extra = extra or {}
         self._spread(extra)
         if self._propagate_sanitized(extra):  # which was seen by labels that are too many now
             self.labels.clear()
