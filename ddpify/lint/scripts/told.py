@@ -7,25 +7,36 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
 from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.syntax import code_of, parameters, spreads
-from ddpify.understanding.taint.call_graph import called, initialisers, passed
+from ddpify.understanding.taint.call_graph import called, initialisers, passed, wrapped_forwards
 from ddpify.understanding.three_valued import holds
-from ddpify.understanding.values import Bound, Class
+from ddpify.understanding.values import Bound, Class, Instance
 
 if TYPE_CHECKING:
     from ddpify.lint.scripts.understood import Understood
 
 _UNTOLD = object()
 _CONSTANTS = ("None", "True", "False")
-_SAME = (cst.Is, cst.Equal)
-_OTHER = (cst.IsNot, cst.NotEqual)
+_COMPARED: dict[type[cst.BaseCompOp], Callable[[Any, Any], bool]] = {
+    cst.Is: operator.eq,
+    cst.Equal: operator.eq,
+    cst.IsNot: operator.ne,
+    cst.NotEqual: operator.ne,
+}
+_ORDERED: dict[type[cst.BaseCompOp], Callable[[Any, Any], bool]] = {
+    cst.LessThan: operator.lt,
+    cst.LessThanEqual: operator.le,
+    cst.GreaterThan: operator.gt,
+    cst.GreaterThanEqual: operator.ge,
+}
 
 
 def is_told_otherwise(
@@ -59,19 +70,22 @@ def _answer(script: Understood, test: cst.BaseExpression) -> bool | None:
 
 
 def _compared(script: Understood, test: cst.Comparison) -> bool | None:
-    """``x is None``, ``mode == "train"``."""
+    """``x is None``, ``mode == "train"``, ``share > 0``."""
     if len(test.comparisons) != 1:
         return None
     target = test.comparisons[0]
     left, right = (_told(script, one, frozenset()) for one in (test.left, target.comparator))
-    if _UNTOLD in (left, right) or not isinstance(target.operator, (*_SAME, *_OTHER)):
+    if _UNTOLD in (left, right):
         return None
-    return (left == right) is isinstance(target.operator, _SAME)
+    numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
+    known = {**_COMPARED, **_ORDERED} if numbers else _COMPARED
+    compare = known.get(type(target.operator))
+    return compare(left, right) if compare is not None else None
 
 
 def _told(script: Understood, node: cst.BaseExpression, seen: frozenset[cst.CSTNode]) -> object:
     """The constant that an expression is in all calls of its function."""
-    if isinstance(node, (cst.Integer, cst.SimpleString)) or code_of(node) in _CONSTANTS:
+    if isinstance(node, (cst.Integer, cst.Float, cst.SimpleString)) or code_of(node) in _CONSTANTS:
         return ast.literal_eval(code_of(node))
     structure = script.structure_of(node)
     function = structure.function(node) if isinstance(node, cst.Name) else None
@@ -98,8 +112,12 @@ def _given(
             yield None
             continue
         atoms = script.value(call.func).atoms
-        skip = int(any(isinstance(one, (Bound, Class)) for one in atoms))
-        runs = [*called(script.facts, call), *initialisers(script.facts, call)]
+        skip = int(any(isinstance(one, (Bound, Class, Instance)) for one in atoms))
+        runs = [
+            *called(script.facts, call),
+            *initialisers(script.facts, call),
+            *wrapped_forwards(script.facts, call),
+        ]
         ours = [one for one in runs if one.node is function]
         told = [arg.value for one in ours for arg, to in passed(one, skip, call) if to == name]
         yield told[0] if told else default if ours else None

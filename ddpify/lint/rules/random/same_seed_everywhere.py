@@ -84,6 +84,7 @@ from ddpify.lint.certainty import runs_in_any_case
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.forward_use import idle_layers
+from ddpify.lint.scripts.one_process import never_runs
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import SEEDS, Seeding, seedings, seeds
 from ddpify.lint.scripts.unreached import is_behind_an_end
@@ -206,7 +207,7 @@ def _drawing_in_code(script: Script) -> str | None:
     for node in script.facts.backwards:
         loops = script.structure_of(node).loops(node)
         for one in script.reached(loops[0]) if loops else ():
-            if isinstance(one, cst.Call) and not _is_made_once(script, one):
+            if isinstance(one, cst.Call) and _is_drawn(script, one):
                 names = script.names(one.func)
                 if any(name.startswith(_FUNCTIONS) for name in names):
                     return "dropout"
@@ -215,10 +216,14 @@ def _drawing_in_code(script: Script) -> str | None:
     return _augmenting(script) if script.training_loaders else None
 
 
-def _is_made_once(script: Script, call: cst.Call) -> bool:
-    """Whether a draw is in an initialiser: it makes parameters, which ranks must share."""
+def _is_drawn(script: Script, call: cst.Call) -> bool:
+    """Whether a draw is of the training: no initialiser, which makes parameters that ranks must
+    share, and no condition such as ``share > 0`` of a share that is 0 in all calls, is around it.
+    """
     function = script.structure_of(call).function(call)
-    return isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
+    if isinstance(function, cst.FunctionDef) and function.name.value == "__init__":
+        return False
+    return script.strict or not never_runs(script.control, call)
 
 
 def _augmenting(script: Script) -> str | None:
