@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.scripts.started import Started
+from ddpify.lint.scripts.words import compares_with_a_word
 from ddpify.understanding.facts import Site
 from ddpify.understanding.libraries.runtime_names import LOCAL_MAIN_FIRST
 from ddpify.understanding.structure import Guard, walk
@@ -96,7 +97,10 @@ class Control(Started):
 
     def asks_rank(self, test: cst.BaseExpression) -> bool:
         """Whether a condition's answer differs between ranks by their number."""
-        return bool(self.script.labels(test) & ANY_RANK)
+        return any(
+            self.script.labels(one) & ANY_RANK and not compares_with_a_word(self, one)
+            for one in _joined(test)
+        )
 
     def on_some_ranks(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
         """Whether a node is only reached under a condition on the rank, here or in its callers."""
@@ -150,6 +154,15 @@ class Control(Started):
             if self.script.names(target) & _CACHES:
                 return True
         return False
+
+
+def _joined(test: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The questions that ``and``, ``or`` and ``not`` make a condition of."""
+    if isinstance(test, cst.BooleanOperation):
+        return [*_joined(test.left), *_joined(test.right)]
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return _joined(test.expression)
+    return [test]
 
 
 def but_entries(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
