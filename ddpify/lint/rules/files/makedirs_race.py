@@ -62,11 +62,12 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.first_made import asks_for_path, is_past_a_folder
 from ddpify.lint.scripts.held_folders import is_held
 from ddpify.lint.scripts.repairs import add_argument
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.path_objects import PATH
-from ddpify.understanding.structure import Guard, walk
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of, spreads
 from ddpify.understanding.taint.sources import ANY_RANK
 from ddpify.understanding.values import Instance
@@ -108,6 +109,8 @@ def _excused(script: Script, call: cst.Call) -> bool:
     if any(script.flow.sources(one, script.module) & ANY_RANK for one in named):
         return True
     inside_try = script.control.in_try(call)
+    if not script.strict and is_past_a_folder(script, call):
+        return True
     excused = inside_try or _guarded(script, call) or _is_made_above(script, call)
     return excused or (_asks_first(script, call) and any(is_held(script, one) for one in named))
 
@@ -115,7 +118,7 @@ def _excused(script: Script, call: cst.Call) -> bool:
 def _asks_first(script: Script, call: cst.Call) -> bool:
     """Whether a folder that is there is left as it is: ``if not Path("out").exists()``."""
     return any(
-        _asks_path(script, guard)
+        asks_for_path(script, guard)
         or any(
             isinstance(one, cst.Attribute) and one.attr.value in ("exists", "is_dir")
             for one in walk(guard.test)
@@ -135,7 +138,7 @@ def _is_made_above(script: Script, call: cst.Call) -> bool:
         order[one] < order[call]
         and structure.function(one) is function
         and all(
-            (code_of(guard.test), guard.positive) in here or _asks_path(script, guard)
+            (code_of(guard.test), guard.positive) in here or asks_for_path(script, guard)
             for guard in script.control.guards(one)
         )
         and _set_to(script, one) == made
@@ -155,10 +158,6 @@ def _set_to(script: Script, call: cst.Call) -> set[cst.CSTNode]:
 def _guarded(script: Script, call: cst.Call) -> bool:
     """Guards that ask whether a folder exists are the race itself, not a way out of it."""
     for guard in script.control.guards(call):
-        if not _asks_path(script, guard) and script.control.rank_guards(call):
+        if not asks_for_path(script, guard) and script.control.rank_guards(call):
             return True
     return script.may_be_guarded(call)
-
-
-def _asks_path(script: Script, guard: Guard) -> bool:
-    return any("os.path." in name for n in walk(guard.test) for name in script.names(n))

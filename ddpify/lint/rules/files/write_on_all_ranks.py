@@ -62,6 +62,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.first_made import is_past_a_folder
 from ddpify.lint.scripts.opened_files import (
     appends,
     into_open_file,
@@ -178,6 +179,8 @@ def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
         return True
     if effect.kind == "write" and effect.site.module is not script.module and not script.strict:
         return True  # its path is seldom seen from here
+    if not script.strict and is_past_a_folder(script, effect.site.node):
+        return True
     call = effect.site.node
     if isinstance(call, cst.Call) and is_set_by_rank(script.control, call.func):
         return True  # what is called is another thing on other ranks
