@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.syntax import argument
+from ddpify.understanding.syntax import argument, spreads
 from ddpify.understanding.taint.call_graph import called, initialisers
-from ddpify.understanding.values import Instance
+from ddpify.understanding.values import Bound, Class, Function, Instance
 
 if TYPE_CHECKING:
     from ddpify.lint.scripts.control import Control
@@ -24,10 +25,47 @@ def refuses_to_shuffle(script: Script, loader: cst.Call) -> bool:
     return bool(held) and all(isinstance(one, Instance) for one in held)
 
 
+def refuses_arguments(script: Script, call: cst.Call) -> bool:
+    """Whether a function or class of the project surely is called without an argument that it
+    needs, as ``Stopper(patience=3)`` of ``__init__(self, name, patience)``.
+    """
+    held = script.value(call.func).atoms
+    function = _run_by(held) if len(held) == 1 and not spreads(call) else None
+    if not isinstance(function, cst.FunctionDef) or function.decorators:
+        return False
+    own = isinstance(next(iter(held)), (Class, Bound))
+    given = function.params
+    by_place = [*given.posonly_params, *given.params][int(own) :]
+    keywords = {one.keyword.value for one in call.args if one.keyword is not None}
+    left = by_place[sum(1 for one in call.args if one.keyword is None) :]
+    needed = (*left, *given.kwonly_params)
+    return any(one.default is None and one.name.value not in keywords for one in needed)
+
+
+def _run_by(held: Collection[object]) -> cst.CSTNode | None:
+    """The function that the one thing which is called runs, where that is plain."""
+    (one,) = held
+    if isinstance(one, Bound):
+        one = one.function
+    if isinstance(one, Class):
+        if one.find("__new__") is not None or one.metaclass.atoms or one.node.decorators:
+            return None
+        found = one.find("__init__")
+        made = found.atoms if found is not None else frozenset()
+        one = next(iter(made)) if len(made) == 1 else None
+    return one.node if isinstance(one, Function) else None
+
+
 def failures(script: Script) -> tuple[cst.Call, ...]:
     """The calls that surely fail, and those of functions that surely get to one."""
     loaders = script.calls("torch.utils.data.DataLoader", everywhere=True)
     todo = [one for one in loaders if refuses_to_shuffle(script, one)]
+    todo += (
+        call
+        for structure in script.structures.values()
+        for call in structure.all(cst.Call)
+        if refuses_arguments(script, call)
+    )
     found = dict[cst.Call, None]()
     while todo:
         one = todo.pop()
