@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeGuard
 
 import libcst as cst
 
@@ -41,8 +42,12 @@ def _entries(
         yield from ((one.keyword.value, one.value) for one in group.args if one.keyword)
 
 
-def is_rate(target: cst.BaseExpression) -> bool:
-    """``group["lr"]``."""
+def is_rate(script: Script, target: cst.BaseExpression) -> bool:
+    """``group["lr"]``, where that is no dictionary of the script's own that trains nothing."""
+    return _asks_for_rate(target) and not _is_plain(script, target.value)
+
+
+def _asks_for_rate(target: cst.BaseExpression) -> TypeGuard[cst.Subscript]:
     if not isinstance(target, cst.Subscript) or len(target.slice) != 1:
         return False
     part = target.slice[0].slice
@@ -50,4 +55,43 @@ def is_rate(target: cst.BaseExpression) -> bool:
         isinstance(part, cst.Index)
         and isinstance(part.value, cst.SimpleString)
         and content(part.value) == "lr"
+    )
+
+
+def _is_plain(script: Script, owner: cst.BaseExpression) -> bool:
+    """Whether all that a name is set to are dictionaries without parameters, such as what is shown
+    in a bar.
+    """
+    if not isinstance(owner, cst.Name):
+        return False
+    edges = script.flow.edges_into(script.control.locations(owner))
+    made = [edge.node for edge in edges if not _sets_entry(edge.node)]
+    return bool(made) and all(
+        isinstance(one, cst.Assign) and _trains_nothing(script, one.value) for one in made
+    )
+
+
+def _sets_entry(node: cst.CSTNode) -> bool:
+    """``shown["lr"] = rate``."""
+    targets = node.targets if isinstance(node, cst.Assign) else ()
+    return bool(targets) and all(isinstance(one.target, cst.Subscript) for one in targets)
+
+
+def _trains_nothing(script: Script, node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.DictComp):
+        return True
+    if isinstance(node, cst.Call) and "builtins.dict" not in script.names(node.func):
+        return False
+    if not isinstance(node, (cst.Dict, cst.Call)):
+        return False
+    return "params" not in dict(_entries(script, node)) and not _is_copied(node)
+
+
+def _is_copied(node: cst.Dict | cst.Call) -> bool:
+    """``{**group}``, ``dict(group)``: it may have any entries."""
+    parts = node.elements if isinstance(node, cst.Dict) else node.args
+    return any(
+        isinstance(one, cst.StarredDictElement)
+        or (isinstance(one, cst.Arg) and one.keyword is None)
+        for one in parts
     )

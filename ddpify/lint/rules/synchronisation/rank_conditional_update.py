@@ -126,7 +126,7 @@ def _written_rates(script: Script) -> list[cst.Assign | cst.AugAssign]:
         assign
         for structure in script.structures.values()
         for assign in structure.all(cst.Assign, cst.AugAssign)
-        if any(map(is_rate, _targets(assign)))
+        if any(is_rate(script, one) for one in _targets(assign))
     ]
 
 

@@ -110,7 +110,7 @@ def check(script: Script) -> Iterator[Finding]:
             yield Finding(rate, text.format(script.code(rate, 40)))
     for assign in script.structure.all(cst.Assign, cst.AugAssign):
         target = assign.targets[0].target if isinstance(assign, cst.Assign) else assign.target
-        if is_rate(target) and (
+        if is_rate(script, target) and (
             _is_own_but_for_group(script, target, assign.value)
             or (steps_together(script) and script.labels(assign.value) & ANY_RANK)
         ):

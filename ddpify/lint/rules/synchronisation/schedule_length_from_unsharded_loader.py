@@ -135,7 +135,7 @@ def _schedules(script: Script) -> Iterator[tuple[cst.Arg | None, cst.BaseExpress
                 for told in _read(script, given.value):
                     yield (given if told is given.value else None), told
     for structure in script.structures.values():
-        for value in _rates(structure):
+        for value in _rates(script, structure):
             if _is_in_batches(script, value):
                 yield None, value
 
@@ -174,10 +174,10 @@ def _read(script: Script, node: cst.BaseExpression) -> Iterator[cst.BaseExpressi
         yield node
 
 
-def _rates(structure: Structure) -> Iterator[cst.BaseExpression]:
+def _rates(script: Script, structure: Structure) -> Iterator[cst.BaseExpression]:
     """What ``group["lr"]`` is set to."""
     for assign in structure.all(cst.Assign):
-        if any(is_rate(one.target) for one in assign.targets):
+        if any(is_rate(script, one.target) for one in assign.targets):
             yield assign.value
 
 
