@@ -159,7 +159,7 @@ def check(script: Script) -> Iterator[Finding]:
             if _is_detached(script, sent.value) or _is_differentiated(script, call):
                 continue
             locations = script.flow.locations(to.value, script.module)
-            if _is_put_back(script, locations):
+            if _is_put_back(script, locations) or _is_put_beside(script, locations, sent.value):
                 continue
             made = script.flow.derived(locations)
             in_loss = bool(made & script.loss_locations) and _has_gradient(script, sent.value)
@@ -217,4 +217,30 @@ def _is_put_back(script: Script, locations: set[Location]) -> bool:
         isinstance(item, cst.Subscript)
         and script.flow.locations(item.value, script.module) & locations
         for item in items
+    )
+
+
+def _is_put_beside(script: Script, locations: set[Location], own: cst.BaseExpression) -> bool:
+    """``[own, *gathered[:rank], *gathered[rank + 1 :]]``, or the same as a sum of lists."""
+    owned = script.flow.locations(own, script.module)
+    return any(
+        _takes_slice(script, one, locations)
+        and any(
+            isinstance(element.value, (cst.Name, cst.Attribute))
+            and not owned.isdisjoint(script.flow.locations(element.value, script.module))
+            for display in walk(one)
+            if isinstance(display, (cst.List, cst.Tuple))
+            for element in display.elements
+        )
+        for one in script.structure.all(cst.BinaryOperation, cst.List, cst.Tuple)
+    )
+
+
+def _takes_slice(script: Script, node: cst.CSTNode, locations: set[Location]) -> bool:
+    """Whether a part of what was gathered is in an expression, by numbers from and to."""
+    return any(
+        isinstance(one, cst.Subscript)
+        and any(isinstance(part.slice, cst.Slice) for part in one.slice)
+        and not locations.isdisjoint(script.flow.locations(one.value, script.module))
+        for one in walk(node)
     )
