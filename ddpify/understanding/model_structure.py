@@ -38,7 +38,12 @@ def layers(model: Instance) -> Iterator[Instance]:
 
 def batchnorm_in(model: Instance) -> Instance | None:
     """A BatchNorm layer of a model, or a library's network that has some."""
-    return next(filter(_has_batchnorm, layers(model)), None)
+    return next(batchnorms_in(model), None)
+
+
+def batchnorms_in(model: Instance) -> Iterator[Instance]:
+    """The same, all of them."""
+    return filter(_has_batchnorm, layers(model))
 
 
 def may_have_batchnorm(model: Instance) -> bool:

@@ -62,10 +62,11 @@ from collections.abc import Iterator
 from ddpify.lint.diagnostics import Applicability, Edit, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.model_layers import synchronises_batchnorm
+from ddpify.lint.scripts.one_process import never_runs
 from ddpify.lint.scripts.repairs import spelled
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import Wrap
-from ddpify.understanding.model_structure import batchnorm_in
+from ddpify.understanding.model_structure import batchnorms_in
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import UNKNOWN, Instance
 
@@ -87,13 +88,22 @@ def check(script: Script) -> Iterator[Finding]:
     if (size is not None and size >= _ENOUGH) or (size is None and not script.strict):
         return
     for wrap in script.wraps:
-        if wrap.site.module is script.module and any(map(batchnorm_in, wrap.held)):
+        if wrap.site.module is script.module and _has_batchnorm(script, wrap):
             what = f"{size} samples" if size is not None else "its own samples"
             yield Finding(
                 wrap.call,
                 f"BatchNorm normalises with {what} of each rank: it is not synchronised",
                 _fix(script, wrap),
             )
+
+
+def _has_batchnorm(script: Script, wrap: Wrap) -> bool:
+    """Whether a wrapped model has such a layer, and not only for options that no call gives."""
+    return any(
+        script.strict or not never_runs(script.control, one.site)
+        for model in wrap.held
+        for one in batchnorms_in(model)
+    )
 
 
 def _fix(script: Script, wrap: Wrap) -> Fix | None:
