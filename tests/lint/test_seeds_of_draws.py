@@ -62,3 +62,34 @@ for epoch in range(epochs):
 def test_a_share_that_an_object_is_called_with(lint_text: Lint, given: str, count: int) -> None:
     text = SETUPS["distributed"] + OBJECT.format(given=given)
     assert len(lint_text(text, select=("DDP601",))) == count
+
+
+RESET = """
+torch.manual_seed(0)
+
+def thin(x, share=0.):
+    if share > 0:
+        x = x[:, torch.randperm(10)]
+    return x
+
+def views(x, share={default}):
+    parts = []
+    for part in x.chunk(2):
+        parts.append(thin(part, share))
+        share = {later}
+    return torch.cat(parts)
+
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(views(x.to(device))), y.to(device)).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "later", "count"), [("0.", "0.", 0), ("0.", "0.5", 1), ("0.5", "0.", 1)]
+)
+def test_a_share_that_is_set_again(lint_text: Lint, default: str, later: str, count: int) -> None:
+    text = SETUPS["distributed"] + RESET.format(default=default, later=later)
+    assert len(lint_text(text, select=("DDP601",))) == count

@@ -93,10 +93,11 @@ def _told(script: Understood, node: cst.BaseExpression, seen: frozenset[cst.CSTN
         return _UNTOLD
     assert isinstance(node, cst.Name)
     known = {one.name.value: one.default for one in parameters(function)}
-    if node.value not in known or node.value in set(_bound_in(script, function)):
+    reset = _reset(script, function, node.value)
+    if node.value not in known or [*_bound_in(script, function)].count(node.value) > len(reset):
         return _UNTOLD
     inner = seen | {function}
-    given = _given(script, function, node.value, known[node.value])
+    given = [*_given(script, function, node.value, known[node.value]), *reset]
     told = [_UNTOLD if one is None else _told(script, one, inner) for one in given]
     alike = bool(told) and all(type(x) is type(told[0]) and x == told[0] for x in told)
     return told[0] if alike else _UNTOLD
@@ -121,6 +122,16 @@ def _given(
         ours = [one for one in runs if one.node is function]
         told = [arg.value for one in ours for arg, to in passed(one, skip, call) if to == name]
         yield told[0] if told else default if ours else None
+
+
+def _reset(script: Understood, function: cst.FunctionDef, name: str) -> list[cst.BaseExpression]:
+    """What a function sets a parameter to in plain assignments: ``share = 0.0``."""
+    return [
+        one.value
+        for one in script.structure_of(function).inside(function, cst.Assign)
+        for target in one.targets
+        if isinstance(target.target, cst.Name) and target.target.value == name
+    ]
 
 
 def _bound_in(script: Understood, function: cst.FunctionDef) -> Iterator[str]:
