@@ -56,6 +56,14 @@ def test_an_optimizer_of_a_package(name: str, lint_text: Lint) -> None:
     assert "DDP407" not in _codes(lint_text, setup, "made.step()")
 
 
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_function_gets_it(name: str, lint_text: Lint) -> None:
+    setup = OPTIMIZERS[name] + "def advance(given):\n    given.step()\n"
+    some = setup.replace("    given", "    if rank == 0: given")
+    assert "DDP407" in _codes(lint_text, some, "advance(made)")
+    assert "DDP407" not in _codes(lint_text, setup, "advance(made)")
+
+
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_a_schedule_of_a_package(name: str, lint_text: Lint) -> None:
     setup = SCHEDULES[name]

@@ -14,7 +14,7 @@ from ddpify.understanding.taint.flow_edges import FlowEdge
 from ddpify.understanding.values import Class, Instance, Params, deep_atoms
 
 _SCHEDULES = "torch.optim.lr_scheduler."
-_DEEP = 3  # from one object to what another package made it of
+_DEEP = 4  # from one name to another, and from an object to what another package made it of
 
 
 def updated(script: Script, call: cst.Call) -> set[str]:
@@ -53,12 +53,14 @@ def _is_trained(atom: object) -> bool:
 
 def _kinds_of_unseen(script: Script, node: cst.BaseExpression, depth: int) -> Iterator[str]:
     """What an object of another package steps: the parameters that it was made of, or the optimizer
-    that it was, which it is itself if it takes its name.
+    that it was, which it is itself if it takes its name. A function may be given the object.
     """
     if not isinstance(node, (cst.Name, cst.Attribute)) or not depth:
         return
     for edge in script.flow.edges_into(script.control.locations(node)):
         made = edge.value
+        if isinstance(made, (cst.Name, cst.Attribute)):
+            yield from _kinds_of_unseen(script, made, depth - 1)
         if not isinstance(made, cst.Call) or not _is_of_a_package(script, made):
             continue
         given = [one.value for one in made.args]
