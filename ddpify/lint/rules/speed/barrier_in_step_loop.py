@@ -21,6 +21,16 @@ for x, y in loader:
     optimizer.step()
     torch.cuda.empty_cache()
 ```
+Times that are taken elsewhere in the loop do not need it.
+```python
+ended = time.time()
+for x, y in loader:
+    dist.barrier()
+    criterion(model(x), y).backward()
+    optimizer.step()
+    print(time.time() - ended)
+    ended = time.time()
+```
 
 ## Use instead
 ```python
@@ -63,8 +73,10 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP
+from ddpify.understanding.structure import walk
 
 _CALLS = ("torch.distributed.barrier", "torch.cuda.empty_cache")
+_WAITING = frozenset({*_CALLS, "torch.cuda.synchronize"})
 
 
 @rule("barrier-in-step-loop", group="performance", severity=Severity.SLOW, applies="distributed")
@@ -81,17 +93,33 @@ def check(script: Script) -> Iterator[Finding]:
         loops = script.structure.loops(call)
         if not loops or loops[0] not in steps or script.control.guards(call):
             continue
-        if not _measures(script, loops[0]) and not script.control.in_try(call):
+        if not _is_measured(script, call) and not script.control.in_try(call):
             yield Finding(
                 call, "stops all ranks in each step; backward() has made them meet already"
             )
 
 
-def _measures(script: Script, loop: cst.CSTNode) -> bool:
-    """Whether the loop takes times, for which ranks may have to start together."""
+def _is_measured(script: Script, call: cst.Call) -> bool:
+    """Whether a time is taken right before or after a call, for which ranks have to meet."""
     return any(
         name.startswith(("time.", "torch.cuda.Event"))
-        for node in script.reached(loop)
+        for statement in _beside(script, call)
+        for node in script.reached(statement)
         if isinstance(node, cst.Call)
         for name in script.names(node.func)
     )
+
+
+def _beside(script: Script, call: cst.Call) -> list[cst.CSTNode]:
+    """The statements before and after a call, but for others that only make things wait."""
+    line = next(x for x in script.structure.up(call) if isinstance(x, cst.SimpleStatementLine))
+    block = script.structure.parents.get(line)
+    body: list[cst.CSTNode] = [*block.body] if isinstance(block, cst.IndentedBlock) else [line]
+    at = body.index(line)
+    sides = body[:at][::-1], body[at + 1 :]
+    return [one for side in sides for one in [x for x in side if not _waits(script, x)][:1]]
+
+
+def _waits(script: Script, statement: cst.CSTNode) -> bool:
+    calls = [one for one in walk(statement) if isinstance(one, cst.Call)]
+    return bool(calls) and all(script.names(one.func) & _WAITING for one in calls)
