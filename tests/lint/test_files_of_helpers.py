@@ -37,6 +37,22 @@ FORMS = {
         "        net.load_state_dict(torch.load(self.file, map_location=device))\n\n"
         'best = Best("best.pt")\nbest.save()\nbest.load()\n'
     ),
+    "a helper that hands all on": (
+        "def save(*args, **kwargs):\n    if rank == 0:\n        torch.save(*args, **kwargs)\n\n"
+        f"save(net.state_dict(), path)\nif True:\n{WAIT}{READ}"
+    ),
+    "a helper that hands names on": (
+        "def save(**kwargs):\n    if rank == 0:\n        torch.save(**kwargs)\n\n"
+        f"save(obj=net.state_dict(), f=path)\nif True:\n{WAIT}{READ}"
+    ),
+    "one of several paths": (
+        "def save(*args):\n    if rank == 0:\n        torch.save(*args)\n\n"
+        'def main(folder):\n    files = [folder + "/last.pt"]\n'
+        '    files.append(f"{folder}/{epochs}.pt")\n'
+        f"    for file in files:\n        save(net.state_dict(), file)\n{WAIT}"
+        '    net.load_state_dict(torch.load(folder + "/last.pt", map_location=device))\n\n'
+        'main("runs")\n'
+    ),
     "closures": (
         'def main():\n    file = "best.pt"\n\n'
         "    def save():\n        if dist.get_rank() == 0:\n"
@@ -66,6 +82,15 @@ TWO_FILES = {
         "    def save(self):\n        if rank == 0:\n"
         "            torch.save(net.state_dict(), self.file)\n\n"
         'Best("a.pt").save()\nstate = torch.load("b.pt", map_location=device)\n'
+    ),
+    "another file, handed on": (
+        "def save(*args):\n    if rank == 0:\n        torch.save(*args)\n\n"
+        'save(net.state_dict(), "a.pt")\nstate = torch.load("b.pt", map_location=device)\n'
+    ),
+    "none of several paths": (
+        'files = ["a.pt", "b.pt"]\nfor file in files:\n    if rank == 0:\n'
+        "        torch.save(net.state_dict(), file)\n"
+        'state = torch.load("c.pt", map_location=device)\n'
     ),
     "what is read to be saved": (
         "def save(state, file):\n    if rank == 0:\n        torch.save(state, file)\n\n"

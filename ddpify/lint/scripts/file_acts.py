@@ -11,9 +11,10 @@ from ddpify.lint.scripts.script import Script
 from ddpify.records import record
 from ddpify.understanding.libraries.paths import READ, WRITTEN, named_by
 from ddpify.understanding.structure import Guard
-from ddpify.understanding.syntax import argument, code_of
+from ddpify.understanding.syntax import argument, code_of, dotted, parameters
 from ddpify.understanding.taint.call_graph import called, passed
 from ddpify.understanding.taint.file_names import FileNames
+from ddpify.understanding.taint.scopes import collecting
 from ddpify.understanding.values import Bound
 
 _WRITES = ("torch.save", "numpy.save", "builtins.open")
@@ -60,17 +61,40 @@ def _acts(
 ) -> Iterator[Act]:
     for name in names:
         for call in script.calls(name, everywhere=True):
-            path = named_by(call, named[name])
             writes_there = bool(_mode(script, call) & set("wax")) if "open" in name else writing
-            if path is not None and writes_there is writing:
+            if writes_there is not writing:
+                continue
+            path = named_by(call, named[name])
+            if path is not None:
                 guards = tuple(script.control.rank_guards(call))
                 yield from _lifted(script, Act(call, path, call, path, guards), _DEEP)
+            else:
+                yield from _handed_on(script, call, named[name])
 
 
 def _mode(script: Script, call: cst.Call) -> set[str]:
     given = argument(call, "mode", 1)
     text = script.value(given.value).constant() if given is not None else "r"
     return set(text) if isinstance(text, str) else set("wax")
+
+
+def _handed_on(script: Script, call: cst.Call, named: tuple[str, int]) -> Iterator[Act]:
+    """The calls of ``def save(*args, **kwargs): torch.save(*args, **kwargs)``, which gets its path
+    from them, at the place that they give it.
+    """
+    function = script.structure_of(call).function(call)
+    if not isinstance(function, cst.FunctionDef) or parameters(function):
+        return
+    if not all(one.star and dotted(one.value) in collecting(function) for one in call.args):
+        return
+    for site in script.control.callers(function):
+        given = site.node
+        if not isinstance(given, cst.Call) or given not in script.owners:
+            continue
+        path = named_by(given, named)
+        if path is not None:
+            guards = (*script.control.rank_guards(call), *script.control.rank_guards(given))
+            yield from _lifted(script, Act(given, path, call, path, guards), _DEEP - 1)
 
 
 def _lifted(script: Script, act: Act, depth: int) -> Iterator[Act]:

@@ -119,7 +119,8 @@ class FileNames:
         return None
 
     def texts(self, node: cst.BaseExpression, module: ModuleFile) -> frozenset[str] | None:
-        """The paths that an expression may be, with ``{}`` for what is not known inside of them.
+        """The paths that an expression, or an item of it, may be, with ``{}`` for what is not known
+        inside of them.
 
         What is not known may be left out in front; None where the end is not known.
         """
@@ -146,7 +147,17 @@ class FileNames:
             return self._texts_of(node.args[-1].value, module, depth) if joined else None
         if isinstance(node, (cst.Name, cst.Attribute)) and depth > 0:
             return self._texts_of_name(node, module, depth)
+        if isinstance(node, (cst.List, cst.Tuple)):
+            return self._texts_of_items([one.value for one in node.elements], module, depth)
         return None
+
+    def _texts_of_items(
+        self, items: list[cst.BaseExpression], module: ModuleFile, depth: int
+    ) -> frozenset[str] | None:
+        """The paths of a list, one of which a loop over it has in each round."""
+        texts = [self._texts_of(one, module, depth) for one in items]
+        known = [one for one in texts if one is not None]
+        return frozenset().union(*known) if known and len(known) == len(texts) else None
 
     def _texts_of_name(
         self, node: cst.BaseExpression, module: ModuleFile, depth: int
