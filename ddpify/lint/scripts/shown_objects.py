@@ -34,7 +34,55 @@ def texts_of(
         shown = [*_properties(one, read)] or texts
         if not all(script.flow.is_reduced_before(one, text, node) for text in shown):
             for text in texts:
-                yield from displayed(text)
+                yield from _told_in(script, meters, text, node)
+
+
+def _told_in(
+    script: Script, meters: Meters, text: cst.BaseExpression, read: cst.BaseExpression
+) -> Iterator[cst.BaseExpression]:
+    """The values in the text of an object that is read somewhere: those in the texts of the objects
+    that it holds, as a logger its meters, in their place.
+
+    What an object says of itself while batches go through it is how far it has come.
+    """
+    alone = isinstance(read, cst.Name) and not _is_of_self(script, read)
+    for part in _put_together(script, text):
+        held = [one for one in _objects(script, part) if alone and meters.is_told(one)]
+        inner = [
+            (one, x) for one in held for x in _given(one) if x in script.owners and x is not text
+        ]
+        if not inner:
+            yield part
+        for one, other in inner:
+            if not script.flow.is_reduced_before(one, other, read):
+                yield from displayed(other)
+
+
+def _is_of_self(script: Script, node: cst.Name) -> bool:
+    function = script.structure_of(node).function(node)
+    first = function.params.params[:1] if function is not None else ()
+    return any(one.name.value == node.value == "self" for one in first)
+
+
+def _put_together(script: Script, text: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The values in a text, also those in a list of texts that are joined."""
+    joined = _joined(text)
+    if joined is None:
+        yield from displayed(text)
+        return
+    function = script.structure_of(text).function(text)
+    for edge in script.flow.edges_into({*script.control.locations(joined)}):
+        same = script.structure_of(edge.node).function(edge.node) is function
+        if same and edge.value is not None:
+            yield from displayed(edge.value)
+
+
+def _joined(text: cst.BaseExpression) -> cst.Name | None:
+    """``texts`` of ``", ".join(texts)``."""
+    if not isinstance(text, cst.Call) or not isinstance(text.func, cst.Attribute):
+        return None
+    given = text.args[0].value if len(text.args) == 1 else None
+    return given if text.func.attr.value == "join" and isinstance(given, cst.Name) else None
 
 
 def _objects(script: Script, node: cst.BaseExpression) -> list[Instance]:
