@@ -15,15 +15,26 @@ def loaders_of(script: Script, loop: cst.For) -> list[Instance]:
     named = script.loaders_in(loop.iter)
     if named:
         return named
-    taken = [
-        one
-        for one in script.structure_of(loop).inside(loop.body, cst.Call)
-        if "builtins.next" in script.names(one.func)
-    ]
     held = (
-        loader for one in taken for data in script.value(one).of(Data) for loader in data.loaders
+        loader
+        for one in _taken(script, loop)
+        for data in script.value(one).of(Data)
+        for loader in data.loaders
     )
     return list(dict.fromkeys(held))
+
+
+def expressions_of(script: Script, loop: cst.For) -> list[cst.BaseExpression]:
+    """What a loop takes its batches from: what it goes over, or else what ``next()`` is asked of."""
+    if script.loaders_in(loop.iter):
+        return [loop.iter]
+    taken = [one.args[0].value for one in _taken(script, loop) if one.args]
+    return taken or [loop.iter]
+
+
+def _taken(script: Script, loop: cst.For) -> list[cst.Call]:
+    calls = script.structure_of(loop).inside(loop.body, cst.Call)
+    return [one for one in calls if "builtins.next" in script.names(one.func)]
 
 
 def in_place_of(script: Script, loop: cst.For, loader: Instance) -> list[Instance]:

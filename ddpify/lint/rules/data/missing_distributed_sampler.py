@@ -97,7 +97,7 @@ from ddpify.lint.scripts.datasets import (
     samplers,
     speaks_of_ranks,
 )
-from ddpify.lint.scripts.gone_through import in_place_of, loaders_of
+from ddpify.lint.scripts.gone_through import expressions_of, in_place_of, loaders_of
 from ddpify.lint.scripts.hand_averages import steps_together
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.resolved import goes_through_resolved
@@ -237,7 +237,7 @@ def _surely_trains(script: Script, loader: Instance) -> bool:
     """
     return any(
         _are_one(script, loader, in_place_of(script, loop, loader))
-        and goes_through_resolved(script, loop.iter)
+        and all(goes_through_resolved(script, one) for one in expressions_of(script, loop))
         and any(one in script.facts.backwards for one in script.reached(loop.body))
         and (script.has_fsdp or _calls_wrapped(script, loop))
         for structure in script.structures.values()
