@@ -25,7 +25,7 @@ def loaders_of(script: Script, loop: cst.For) -> list[Instance]:
 
 
 def expressions_of(script: Script, loop: cst.For) -> list[cst.BaseExpression]:
-    """What a loop takes its batches from: what it goes over, or else what ``next()`` is asked of."""
+    """What a loop takes batches from: what it goes over, or else what ``next()`` is asked of."""
     if script.loaders_in(loop.iter):
         return [loop.iter]
     taken = [one.args[0].value for one in _taken(script, loop) if one.args]

@@ -71,8 +71,8 @@ def _leaves_out_a_step(script: Script, node: cst.Return) -> bool:
     order = structure.order
     after = [
         one
-        for one in script.facts.backwards
-        if one in order and structure.function(one) is function and order[one] > order[node]
+        for one in structure.inside(function.body, cst.Call)
+        if order[one] > order[node] and (one in script.facts.backwards or script.trains(one))
     ]
     return any(not structure.loops(one) for one in after) and any(
         script.trains(loop) for loop in script.control.around(after[0])
@@ -98,9 +98,9 @@ def _left_out(script: Script, node: cst.Continue) -> Iterator[cst.Call]:
     """The calls between a ``continue`` and the end of its loop."""
     order = script.structure.order
     for loop in script.structure.loops(node)[:1]:
-        for one in script.reached(loop.body):
-            if isinstance(one, cst.Call) and order.get(one, order[node] + 1) > order[node]:
-                yield one
+        for call in script.structure.inside(loop.body, cst.Call):
+            if order[call] > order[node]:
+                yield from (one for one in script.reached(call) if isinstance(one, cst.Call))
 
 
 def _is_meeting(script: Script, call: cst.Call) -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 TYPE = "functools.partial"
-_FUNCTION = "function"
+FUNCTION = "function"
 
 
 def made(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
@@ -63,7 +63,7 @@ def _holding(
 ) -> Instance:
     """The object that keeps the arguments; positions are keys, ``"0"`` the first."""
     held = run.instance(node, run.module, TYPE)
-    run.give(held, _FUNCTION, args[0])
+    run.give(held, FUNCTION, args[0])
     for name, given in [*((str(i), one) for i, one in enumerate(args[1:])), *kwargs.items()]:
         held.arguments[name] = given
     return held
@@ -73,6 +73,6 @@ def completed(
     held: Instance, args: list[Value], kwargs: Keywords
 ) -> tuple[Value, list[Value], dict[str, Value]]:
     """The function of such an object with the arguments that it keeps and those of a call."""
-    kept = {name: one for name, one in held.arguments.items() if name != _FUNCTION}
+    kept = {name: one for name, one in held.arguments.items() if name != FUNCTION}
     positions = [kept.pop(str(i)) for i in range(len(kept)) if str(i) in kept]
-    return held.arguments[_FUNCTION], [*positions, *args], {**kept, **kwargs}
+    return held.arguments[FUNCTION], [*positions, *args], {**kept, **kwargs}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.understanding.facts import Facts
+from ddpify.understanding.libraries import partial_calls
 from ddpify.understanding.libraries.distributed import held_forwards
 from ddpify.understanding.syntax import dotted, parameters
 from ddpify.understanding.taint.scopes import collecting
@@ -23,10 +24,38 @@ def called(facts: Facts, node: cst.Call) -> Iterator[Function]:
             yield atom
         elif isinstance(atom, Bound):
             yield atom.function
+        elif isinstance(atom, Instance) and atom.type == partial_calls.TYPE:
+            yield from functions_in(atom.arguments[partial_calls.FUNCTION])
         elif isinstance(atom, Instance) and isinstance(atom.type, Class):
             for name in ("forward", "__call__"):
                 found: Value | None = atom.type.find(name)
                 yield from found.of(Function) if found is not None else ()
+
+
+def functions_in(held: Value) -> Iterator[Function]:
+    """The project's functions and methods that a value may be."""
+    yield from held.of(Function)
+    yield from (one.function for one in held.of(Bound))
+
+
+def partials(facts: Facts, node: cst.Call) -> Iterator[Instance]:
+    """The objects of ``functools.partial`` that a call may run, with the arguments they keep."""
+    for one in facts.values.get(node.func, UNKNOWN).of(Instance):
+        if one.type == partial_calls.TYPE:
+            yield one
+
+
+def already_given(held: Value, function: Function) -> int:
+    """How many parameters of a function come by themselves where it is called by a value that it
+    may be: ``self``, and what ``functools.partial`` has been given before.
+    """
+    for one in held.of(Instance):
+        if one.type == partial_calls.TYPE:
+            inner = one.arguments[partial_calls.FUNCTION]
+            if function in functions_in(inner):
+                kept = sum(1 for name in one.arguments if name.isdecimal())
+                return kept + already_given(inner, function)
+    return int(any(isinstance(a, (Bound, Instance)) for a in held.atoms))
 
 
 def wrapped_forwards(facts: Facts, node: cst.Call) -> Iterator[Function]:

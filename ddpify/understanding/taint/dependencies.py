@@ -16,7 +16,7 @@ from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure, children, walk
 from ddpify.understanding.syntax import argument as given_as
 from ddpify.understanding.taint import sources
-from ddpify.understanding.taint.call_graph import called, read_as
+from ddpify.understanding.taint.call_graph import called, partials, read_as
 from ddpify.understanding.taint.constant_keys import constant_key
 from ddpify.understanding.taint.locations import Location, Locations
 from ddpify.understanding.taint.sanitizers import gathering_functions
@@ -262,7 +262,7 @@ class Dependencies:
             yield Dependency(("batches", node), node=node)  # as what next() gives
         functions = list(called(self.facts, node))
         if functions:
-            given = tuple(d for a in node.args for d in self._depend(a.value, module, False))
+            given = tuple(self._given(node, module))
             for function in functions:
                 yield Dependency(("result", function.node), pure=pure, node=node, given=given)
             return
@@ -283,6 +283,14 @@ class Dependencies:
             yield from (replace(one, reduced=True) for one in through)
         else:
             yield from through
+
+    def _given(self, node: cst.Call, module: ModuleFile) -> Iterator[Dependency]:
+        """What a call's arguments are made from, and those that ``functools.partial`` has kept."""
+        for argument in node.args:
+            yield from self._depend(argument.value, module, False)
+        for one in partials(self.facts, node):
+            for kept in one.site.args[1:] if isinstance(one.site, cst.Call) else ():
+                yield from self._depend(kept.value, one.module, False)
 
     def _labels(self, node: cst.Call, names: list[str]) -> Iterator[str]:
         """What the result of a library call is labelled with, whatever it gets."""

@@ -23,8 +23,10 @@ from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.taint import sources
 from ddpify.understanding.taint.call_graph import (
+    already_given,
     called,
     fields,
+    functions_in,
     initialisers,
     passed,
     wrapped_forwards,
@@ -38,7 +40,6 @@ from ddpify.understanding.taint.spawning import spawned_arguments, spawned_ranks
 from ddpify.understanding.taint.starred_arguments import collected, item_of, passed_on
 from ddpify.understanding.taint.taken_apart import elements, side_by_side
 from ddpify.understanding.values import (
-    Bound,
     Class,
     Device,
     Function,
@@ -298,10 +299,10 @@ class Collector:
         self.edge([("result", node)], node.body, node)
 
     def _on_call(self, node: cst.Call) -> None:
+        held = self.facts.values.get(node.func, value())
         for function in called(self.facts, node):
-            held = self.facts.values.get(node.func, value())
-            bound = any(isinstance(a, (Bound, Instance)) for a in held.atoms)
-            self._pass(node, function, skip=1 if bound else 0)
+            self._pass(node, function, skip=already_given(held, function))
+        self._keep_arguments(node)
         for function in (*initialisers(self.facts, node), *wrapped_forwards(self.facts, node)):
             self._pass(node, function, skip=1)
         for made, name, given in fields(self.facts, node):
@@ -311,14 +312,30 @@ class Collector:
         self._keep(node)
         self._copy(node)
 
-    def _pass(self, node: cst.Call, function: Function, skip: int) -> None:
-        apart = collected(function.node, node, skip)
-        for argument, name in passed(function, skip, node):
+    def _keep_arguments(self, node: cst.Call) -> None:
+        """``functools.partial(function, x)``: the function gets ``x`` wherever the result is
+        called.
+        """
+        if not node.args or "functools.partial" not in library_names(
+            self.facts.values.get(node.func)
+        ):
+            return
+        held = self.facts.values.get(node.args[0].value, value())
+        given = node.with_changes(args=node.args[1:])
+        for function in functions_in(held):
+            self._pass(node, function, already_given(held, function), given)
+
+    def _pass(
+        self, node: cst.Call, function: Function, skip: int, given: cst.Call | None = None
+    ) -> None:
+        call = given or node
+        apart = collected(function.node, call, skip)
+        for argument, name in passed(function, skip, call):
             made = self.dependencies.of(argument.value, self.module)
             targets: list[Location] = [("name", function.node, name)]
             targets += [apart[argument]] if argument in apart else []
             self.edges.append(FlowEdge(targets, made, node, passes=True, value=argument.value))
-        for argument, item, target in passed_on(function.node, node, skip):
+        for argument, item, target in passed_on(function.node, call, skip):
             made = item_of(self.dependencies, self.module, argument, item)
             if made:
                 self.edges.append(FlowEdge([target], made, node, passes=True, value=argument.value))

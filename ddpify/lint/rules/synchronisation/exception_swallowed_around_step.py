@@ -123,7 +123,7 @@ def check(script: Script) -> Iterator[Finding]:
         return
     for attempt in script.structure.all(cst.Try, cst.With):
         loops = script.control.around(attempt)
-        if not loops or not script.trains(loops[0]) or not _steps(script, loops[0]):
+        if not any(script.trains(one) and _steps(script, one) for one in loops):
             continue
         if script.control.rank_guards(attempt):
             continue  # no other rank is in this step
