@@ -36,6 +36,7 @@ from ddpify.understanding.batching import (
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import (
+    bounds,
     columns,
     dimensions,
     relative_ranks,
@@ -79,12 +80,12 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
     handmade_batches.meet(run, [left] if matrix else [left, right])
     repeated = _repeated(run, left, right) if operator == "*" else None
     repeated = repeated or (_longer(run, left, right) if operator in "+*" else None)
+    if repeated is not None:
+        return repeated
     if not left[1].data and not right[1].data:
         whole = _of_no_parts(run, operator, left, right)
         whole = whole if operator == "@" else lifted_rows.noted(run, whole, [left, right])
         return row_numbers.shifted(whole)
-    if repeated is not None:
-        return repeated
     _place_among_all(run, left, right)
     _count_beside_whole(run, left, right)
     if operator == "@":
@@ -185,18 +186,34 @@ def _is_turned_matrix(factor: cst.BaseExpression) -> bool:
 
 
 def _repeated(run: RunState, left: Operand, right: Operand) -> Value | None:
-    """``[first] * len(batch)``: an element for each of this rank's rows; else None."""
-    for (shown, listed), (_, times) in permutations((left, right)):
+    """``[first] * len(batch)``: an element for each of this rank's rows; else None.
+
+    A part of their number, as ``len(batch) // 2``, is not the sum of the ranks' parts, and of all
+    ranks' rows it says which come first: there are as many elements as for the rows of all ranks.
+    """
+    for (shown, listed), (number, times) in permutations((left, right)):
         lists = [a for a in listed.atoms if _is_a_list(a)]
         plain = bool(lists) and len(lists) == len(listed.atoms)
-        counts = [d for d in times.data if d.placement is Placement.COUNT]
-        if plain and counts:
+        counts = [d for d in times.data if d.placement is Placement.COUNT] if plain else []
+        if counts:
             _reduce_items(run, shown, listed)
+        if (counts and _of_a_part(run, number)) or (plain and _is_total(times)):
+            return value(Data(Placement.REPLICATE, form=Layout.GATHERED, flat=True, listed=True))
+        if counts:
             run.facts.sizes.shape_uses.update(
                 definition_site for data in counts for definition_site in data.definition_sites
             )
-            return value(tensor_sizes.rows_as_many(counts[0]))
+            return value(replace(tensor_sizes.rows_as_many(counts[0]), listed=True))
     return None
+
+
+def _of_a_part(run: RunState, number: cst.BaseExpression) -> bool:
+    """Whether a number is a part of that of the rows; it is that of all ranks' rows then."""
+    return not run.collating and bounds.count_rounded(run, [number])
+
+
+def _is_total(number: Value) -> bool:
+    return any(a.form is NumberKind.TOTAL for a in number.of(Data))
 
 
 def _is_a_list(atom: Atom) -> bool:

@@ -141,6 +141,15 @@ def _of_a_total(making: _Making) -> Value | None:
     return value(_GATHERED)
 
 
+def _of_a_part(making: _Making) -> Value | None:
+    """By a part of the number of rows: it says which come first among those of all ranks."""
+    rounded = any(a.form is NumberKind.ROUNDED for a in making.counts)
+    if not rounded or making.run.collating or not _makes_rows(making.name, making.short):
+        return None
+    bounds.count_sizes(making.run, [shown for shown, _ in making.operands])
+    return value(_GATHERED)
+
+
 def _of_pairs(making: _Making) -> Value | None:
     """Positions of pairs of rows are among those of all ranks."""
     total = any(a.form is NumberKind.TOTAL for a in making.numbers)
@@ -180,7 +189,15 @@ def _of_a_batchs_size(making: _Making) -> Value | None:
     return value(Data(Placement.REPLICATE, kept, form=Layout.SIZED)) if kept else None
 
 
-_RULES = (_of_rows, _of_a_total, _of_pairs, _of_counts, _of_a_list_of_counts, _of_a_batchs_size)
+_RULES = (
+    _of_rows,
+    _of_a_total,
+    _of_a_part,
+    _of_pairs,
+    _of_counts,
+    _of_a_list_of_counts,
+    _of_a_batchs_size,
+)
 """The first that says something of a call is right."""
 
 

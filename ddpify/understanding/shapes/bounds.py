@@ -170,10 +170,18 @@ def _counting(run: RunState, size: cst.BaseExpression) -> list[cst.BaseExpressio
 
 def count_parts(run: RunState, node: cst.Subscript) -> None:
     """Let bounds such as half the number of rows be those of all ranks."""
-    bounds = of_slices(node)
-    count_sizes(
-        run, [b for b in bounds if any(d.form is NumberKind.ROUNDED for d in run.seen(b).data)]
-    )
+    count_rounded(run, of_slices(node))
+
+
+def count_rounded(run: RunState, sizes: Iterable[cst.BaseExpression]) -> bool:
+    """Let sizes such as half the number of rows be those of all ranks; whether there are any."""
+    rounded = [
+        one
+        for one in sizes
+        if any(d.form is NumberKind.ROUNDED for d in run.seen(one).data if d.placement.partial)
+    ]
+    count_sizes(run, rounded)
+    return bool(rounded)
 
 
 def count_all_rows(run: RunState, indices: list[cst.BaseExpression]) -> None:
