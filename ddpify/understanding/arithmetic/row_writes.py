@@ -13,6 +13,7 @@ import libcst as cst
 from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import indexed_rows, loop_indices, made_rows, tensor_pairs
+from ddpify.understanding.arithmetic.index_kinds import index_kind, left_open
 from ddpify.understanding.batching import earlier_samples, per_sample_lists
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.operators.rules import Rule
@@ -51,8 +52,8 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
     rows = [data for data in owner.data if _has_rows(data)]
     indexed_rows.ask_for_others(run, target, rows)
     sliced = any(isinstance(one.slice, cst.Slice) for one in target.slice)
-    longer = sliced and any(data.listed for data in rows)
-    own = is_at_own_rows(run, target) and not longer
+    longer = sliced and any(data.listed or _has_several(data) for data in rows)
+    own = all(is_at_own_rows(run, target, data) for data in rows) and not longer
     others = any(map(_are_of_all_ranks, new.atoms))
     if rows and (not own or others or earlier_samples.is_written_of(run, target)):
         for data in rows:
@@ -60,14 +61,20 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
     elif rows:
         _write_places(run, target, rows, new)
         run.demand(target, value(*new.positions), uses.A_ROW)
-        for data in (one for one in new.data if one.placement is Placement.ROWS):
-            if data.form is Layout.ROW:
-                refuse(run, target, data)  # each rank's own would be another
-            elif not _is_of_the_same_row(target, data):
-                for one in rows:
-                    write_into_all(run, target, one)
+        _write_other_rows(run, target, rows, new)
     _write_replicated(run, target, owner, new)
     _note_gathered_argument(run, target, owner)
+
+
+def _write_other_rows(run: RunState, target: cst.Subscript, rows: list[Data], new: Value) -> None:
+    """``z[i] = x[i - 1]``: the row of another sample, which another rank may have."""
+    for data in (one for one in new.data if one.placement is Placement.ROWS):
+        if data.form is Layout.ROW:
+            refuse(run, target, data)  # each rank's own would be another
+            continue
+        for one in rows:
+            if not _is_of_the_same_row(_part_of_rows(run, target, one), data):
+                write_into_all(run, target, one)
 
 
 def _are_of_all_ranks(atom: Atom) -> bool:
@@ -76,10 +83,9 @@ def _are_of_all_ranks(atom: Atom) -> bool:
     return rows and not atom.dim and not atom.opaque  # type: ignore[attr-defined]
 
 
-def _is_of_the_same_row(target: cst.Subscript, row: Data) -> bool:
+def _is_of_the_same_row(part: cst.BaseSlice | None, row: Data) -> bool:
     """Whether what is written into a row was taken by its own position: not ``z[i] = x[i - 1]``."""
-    first = target.slice[0].slice
-    at = {code_of(first.value)} if isinstance(first, cst.Index) else set()
+    at = {code_of(part.value)} if isinstance(part, cst.Index) else set()
     return row.taken_by <= at
 
 
@@ -113,25 +119,43 @@ def _write_places(run: RunState, target: cst.Subscript, rows: list[Data], new: V
 
 
 def _has_rows(data: Data) -> bool:
-    """Whether a rank has some of the rows, along the first dimension."""
-    rows = data.placement is Placement.SHARD and (data.form is Layout.TENSOR or data.ragged)
-    return rows and data.dim == 0 and not data.opaque
+    """Whether a rank has some of the rows, whose places are known."""
+    places = data.form in (Layout.TENSOR, Layout.STACKED) or data.ragged
+    return data.placement is Placement.SHARD and places and data.dim >= 0 and not data.opaque
 
 
-def is_at_own_rows(run: RunState, target: cst.Subscript) -> bool:
+def _has_several(data: Data) -> bool:
+    """Whether this may have several rows for each sample: which come first, nothing tells."""
+    return data.several and data.form is Layout.TENSOR
+
+
+def is_at_own_rows(run: RunState, target: cst.Subscript, rows: Data | None = None) -> bool:
     """Whether an index surely takes rows of each rank's own, or parts of all of them."""
+    part = _part_of_rows(run, target, rows)
+    if isinstance(part, cst.Slice):
+        return _is_of_own_size(run, part)
+    if not isinstance(part, cst.Index):
+        return True
+    index = per_sample_lists.as_index(run.seen(part.value))
+    counted = loop_indices.counts_each_row(run, part)
+    return counted or _is_own(index) or loop_indices.is_of_one_sample(run, part)
+
+
+def _part_of_rows(run: RunState, target: cst.Subscript, rows: Data | None) -> cst.BaseSlice | None:
+    """The part of an index that goes along the rows; None where all of them are taken."""
+    dim, ndim = (rows.dim, rows.ndim) if rows is not None else (0, 0)
+    place = 0
     for element in target.slice:
-        part = element.slice
-        if isinstance(part, cst.Slice):
-            return _is_of_own_size(run, part)
-        assert isinstance(part, cst.Index)
-        if isinstance(part.value, cst.Ellipsis):
-            return True
-        index = per_sample_lists.as_index(run.seen(part.value))
-        if index.constant() is not None:
-            counted = loop_indices.counts_each_row(run, part)
-            return counted or _is_own(index) or loop_indices.is_of_one_sample(run, part)
-    return True
+        kind, _ = index_kind(run, element.slice)
+        if kind == "ellipsis":
+            if dim == 0 or not ndim:
+                return None
+            place += left_open(run, target, ndim)
+        elif kind != "new":
+            if place == dim:
+                return element.slice
+            place += 1
+    return None
 
 
 def _is_of_own_size(run: RunState, part: cst.Slice) -> bool:

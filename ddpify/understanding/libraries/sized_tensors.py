@@ -256,7 +256,10 @@ def _sized(making: _Making, counts: list[Data]) -> Value:
     if len(sizes) > 1 and run.module.editable and not run.collating:  # each sample beside all
         bounds.count_sizes(run, [part.node for part in sizes])
         return value(_PAIRS)
-    rows = replace(counts[0].placed(Placement.SHARD), dim=sizes[0].dim if sizes else 0)
+    several = any(count.form is NumberKind.MULTIPLE for count in counts)
+    rows = replace(
+        counts[0].placed(Placement.SHARD), dim=sizes[0].dim if sizes else 0, several=several
+    )
     ndim = 0
     if short in made_dimensions.FILLED and isinstance(node, cst.Call):
         ndim = made_dimensions.of_call(run, node, making.name, short)
