@@ -65,6 +65,8 @@ def rows_as_many(number: Data) -> Data:
 def size(data: Data, node: cst.BaseExpression, rest: Sequence[Value]) -> Value:
     """``tensor.size(...)`` and ``len(tensor)``."""
     dim = dimensions.place(rest[0].constant(), data.ndim) if rest else ...
+    if data.placement is Placement.COUPLED and rest:
+        return value(data)  # as large as the rows of all ranks make it, along any dimension
     if isinstance(dim, int) and 0 <= dim != data.dim:
         return REPLICATED
     known = global_size(data) if rest or data.form is not Layout.GATHERED else value(shape(data))
