@@ -55,7 +55,7 @@ def _put_together(plan: Plan, loader: Instance) -> tuple[BatchDimensions | None,
     mixed = plan.facts.loading.mixed.get(loader)
     if stateful_datasets.goes_on(loader, plan.facts):
         return _known_layout(plan, loader, _OUT_OF_ORDER, _BY_INDEX), _IN_TURN
-    if mixed is not None:
+    if mixed is not None and (not _gives_one(loader) or _changes(plan, loader)):
         return _known_layout(plan, loader, _mixing(mixed), _TUPLES), _MIXED
     layout = plan.facts.loading.layouts.get(loader)
     if layout is not None and loader in plan.facts.loading.joint:
@@ -218,12 +218,22 @@ def _joining(plan: Plan, loader: Instance) -> str:
 def _gives_one(loader: Instance) -> bool:
     """Whether a loader's batches surely are of one sample each."""
     call, given = loader.site, loader.arguments
-    if loader.kind != "torch.utils.data.DataLoader" or not isinstance(call, cst.Call):
+    if not isinstance(call, cst.Call) or "batch_sampler" in given or not _names_all(loader):
         return False
-    if "batch_sampler" in given or "**" in given or any(one.star for one in call.args):
-        return False
-    size = argument(call, "batch_size", 1)
-    return size is None or given.get("batch_size", UNKNOWN).constant() == 1
+    if given.get("batch_size", UNKNOWN).constant() == 1:
+        return True
+    plain = loader.kind == "torch.utils.data.DataLoader"
+    starred = any(one.star for one in call.args)
+    return plain and not starred and argument(call, "batch_size", 1) is None
+
+
+def _names_all(loader: Instance) -> bool:
+    """Whether the arguments that a loader gets are known by their names."""
+    for mapping in loader.arguments.get("**", UNKNOWN).atoms:
+        keys = mapping.attributes if isinstance(mapping, Instance) else ("*",)
+        if not all(key.startswith("['") and "batch_sampler" not in key for key in keys):
+            return False
+    return True
 
 
 def _samples_itself(loader: Instance) -> bool:

@@ -59,3 +59,51 @@ def test_it_gets_all_samples_of_a_batch(trial: Trial, inside: str, outside: str)
     text = SCRIPT.replace("SET_INSIDE", inside).replace("SET_OUTSIDE", outside)
     verdict = trial.verdict(text)
     assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+# A data set of whole batches, each of which is one sample to the loader.
+OF_ONE = """
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+def take(batch):
+    assert len(batch) == 1
+    return batch[0]
+
+
+class Loader(DataLoader):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.collate_fn = take
+
+
+torch.manual_seed(0)
+rows = torch.randn(13, 4), torch.randn(13, 4)
+batches = [(rows[0][i : i + 5], rows[1][i : i + 5]) for i in range(0, 13, 5)]
+loader = LOADER
+model = nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for epoch in range(2):
+    for x, y in loader:
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(f"{loss.item():.6f}")
+"""
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        "DataLoader(batches, batch_size=1, shuffle=True, collate_fn=take)",
+        "DataLoader(batches, shuffle=True, collate_fn=take)",
+        "Loader(batches, batch_size=1, shuffle=True)",
+    ],
+)
+def test_one_sample_is_put_together_alone(trial: Trial, loader: str) -> None:
+    verdict = trial.verdict(OF_ONE.replace("LOADER", loader))
+    assert verdict.outcome is Outcome.UNDIVIDED, verdict.detail

@@ -23,6 +23,8 @@ NOTE = "each of its batches is one sample"
         ("6", False),
         ("batch_size=size", False),
         ("**{'batch_size': 6}", False),
+        ("batch_size=1, **{'shuffle': True}", True),
+        ("batch_size=1, **dict([('batch_sampler', groups)])", False),
         ("batch_sampler=groups", False),
     ],
 )
