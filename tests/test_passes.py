@@ -16,7 +16,7 @@ from ddpify.understanding.interpreter import Interpreter
 from ddpify.understanding.model_structure import layers
 from ddpify.understanding.project import Project
 from ddpify.understanding.structure import walk
-from ddpify.understanding.values import Const, Instance, Tup, Value, join, value
+from ddpify.understanding.values import UNKNOWN, Const, Instance, Tup, Value, join, value
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 SCRIPTS = sorted(FIXTURES.glob("*/train*.py"))
@@ -293,6 +293,16 @@ for x, y in loader:
     loss = criterion(model(x), y)
 other = by_four("sum")
 """
+A_DICTIONARY_FOR_A_BATCH = """
+def collate(samples):
+    rows = torch.stack([one for one, _ in samples]).transpose(0, 1)
+    return {"rows": rows, "lists": [one for one, _ in samples]}
+for batch in DataLoader(data, batch_size=4, collate_fn=collate):
+    mse_loss(model(batch["rows"]), batch["rows"]).backward()
+"""
+PUT_INTO_A_BATCH = A_DICTIONARY_FOR_A_BATCH.replace(
+    "    mse", "    batch['rows'] = batch['rows'].to(device)\n    mse"
+)
 IN_UNCALLED_CODE = """
 def main():
     def show():
@@ -485,6 +495,18 @@ def test_one_pass_does_where_nothing_comes_late() -> None:
 @pytest.mark.parametrize("text", [*TOTALS, *MODULES, *COLLECTIONS, *SET_AFTER_READS])
 def test_one_pass_does_for_totals_modules_and_collections(text: str) -> None:
     assert counted(text).passes == 1
+
+
+def test_what_a_collate_function_makes_stays_what_it_is() -> None:
+    """Were it the batch from then on, the next pass would make something else of it again."""
+    run = counted(A_DICTIONARY_FOR_A_BATCH)
+    shown = next(iter(run.project.entry.structure.all(cst.Dict)))
+    made = next(run.facts.values[shown].of(Instance))
+    assert any((made.attribute("['lists']") or UNKNOWN).of(Instance))
+
+
+def test_two_passes_do_where_a_batch_is_written_into() -> None:
+    assert counted(PUT_INTO_A_BATCH).passes <= 2
 
 
 def test_a_meter_that_is_read_before_it_counts_needs_another_pass() -> None:

@@ -118,7 +118,8 @@ class Interpreter(RunState):
     def one_pass(self) -> None:
         """Interpret all of it once, with what the passes before have left."""
         self.reads_change = False
-        for made in self.heap.values():
+        yielded = (made for made, _ in self.yielded_as.values())
+        for made in (*self.heap.values(), *yielded):
             made.forget_reads()
         per_pass = (self.results, self.left, self.wrote, self.scopes, self.called, self.latest)
         for known in (*per_pass, self.hooks):

@@ -465,11 +465,24 @@ def _batch_atom(atom: Atom, batch: _Yielded) -> Value:
     if isinstance(atom, Instance) and batch.lists and _has_item_each(batch.run, atom):
         return value(replace(usual, form=Layout.LISTED))
     if isinstance(atom, Instance) and _parts(atom) and (not atom.kind or atom.kind == "dict"):
-        if whole or atom.kind:
-            for key, item in list(atom.attributes.items()):
-                atom.hold(key, _batch(item, batch))
-        return value(atom)
+        return value(_held_batch(atom, batch) if whole or atom.kind else atom)
     return value(replace(usual, form=Layout.BATCH))
+
+
+def _held_batch(made: Instance, batch: _Yielded) -> Instance:
+    """What a loader yields of an object that its collate function makes.
+
+    It is an object of its own: the function makes the same of its samples in every pass. What the
+    script puts into the batch stays there, unless its parts come to be something else.
+    """
+    fresh = Instance(made.site, made.module, made.type, calls=made.calls)
+    key = made, batch.usual.loaders
+    yielded_as, known = batch.run.yielded_as.setdefault(key, (fresh, {}))
+    parts = {name: _batch(item, batch) for name, item in list(made.attributes.items())}
+    changed = {name: part for name, part in parts.items() if known.get(name) != part}
+    known.update(changed)
+    yielded_as.hold_all(changed)
+    return yielded_as
 
 
 def _has_item_each(run: RunState, made: Instance) -> bool:

@@ -108,6 +108,10 @@ class State(Code):
         self.wrote: dict[object, set[Place]] = {}  # and of those with a known result
         self.carried: set[tuple[object, str]] = set()
         self.aged: dict[Instance, Instance] = {}  # collections, as a later round has them
+        # What a collate function makes, as loaders yield it, and what its parts are there.
+        self.yielded_as: dict[
+            tuple[Instance, frozenset[Instance]], tuple[Instance, dict[str, Value]]
+        ] = {}
         self.set_around: dict[tuple[object, str], Value] = {}  # parts that names of others got
         self.functions: dict[tuple[cst.CSTNode, Context], Function] = {}
         self.defined: set[Function] = set()  # those of them that this pass has come to
