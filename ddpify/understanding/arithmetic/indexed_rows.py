@@ -253,10 +253,18 @@ def _as_many(at: _Index) -> Data | None:
         return None
     if atom.several and atom.dim == 0 and atom.form is not Layout.INTERLEAVED:
         return None  # the first rows are not the first samples'
-    left = replace(atom, definition_sites=frozenset(), form=Layout.TENSOR, segments=())
+    several = atom.form is Layout.STACKED and not _is_first_piece(at, counts)
+    form = Layout.STACKED if several else Layout.TENSOR
+    left = replace(atom, definition_sites=frozenset(), form=form, segments=())
     if not joint_loaders.unequal(run, atom.loaders, atom.loaders):
         return left
     return _of_several_loaders(at.part, left, atom.segments, counts[0])
+
+
+def _is_first_piece(at: _Index, counts: Sequence[Data]) -> bool:
+    """Whether ``both[: len(x)]`` leaves the first of several tensors under each other."""
+    from_first = isinstance(at.part, cst.Slice) and at.part.lower is None
+    return from_first and all(one.form is NumberKind.NUMBER for one in counts)
 
 
 def _with_numbers_of_all(at: _Index) -> None:

@@ -10,7 +10,19 @@ from collections.abc import Iterable
 
 from ddpify.records import replace
 from ddpify.understanding.forms import NumberKind
+from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Atom, Data, Value, value
+
+
+def negated(made: Value) -> Value:
+    """What ``-len(x)`` makes of a number of rows: a multiple of it, which counts none."""
+    return value(*map(_negated, made.atoms))
+
+
+def _negated(atom: Atom) -> Atom:
+    if not isinstance(atom, Data) or atom.placement is not Placement.COUNT:
+        return atom
+    return replace(atom, form=NumberKind.MULTIPLE) if atom.form is NumberKind.NUMBER else atom
 
 
 def shifted(made: Value) -> Value:

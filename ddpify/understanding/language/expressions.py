@@ -127,6 +127,7 @@ def _unary(run: RunState, node: cst.UnaryOperation) -> Value:
         constant = operand.constant()
         if isinstance(constant, (int, float)):
             return value(Const(-constant))
+        operand = row_numbers.negated(operand)
     return row_numbers.shifted(one_tensor.fresh(operand))
 
 
