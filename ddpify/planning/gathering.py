@@ -120,11 +120,19 @@ def gather_arguments(plan: Plan, demand: Demand) -> bool:
         for node in counts:
             plan.record(Reduction(node, "sum"))
         made = _parts_of(call, returned)
-        rows = any(d.placement in (Placement.ROWS, Placement.SHARD) for d in made)
-        if shards and rows and not _is_trained_on(plan, made):
+        rows = [d for d in made if d.placement in (Placement.ROWS, Placement.SHARD)]
+        if shards and rows and _come_first(rows) and not _is_trained_on(plan, made):
             plan.choices.split[call.node] = frozenset(one for d in made for one in d.loaders)
         return bool(shards)
     return False
+
+
+def _come_first(rows: list[Data]) -> bool:
+    """Whether all of these lie along the first dimension, and are those of one tensor each.
+
+    Others stay whole: a rank's own of them would be other ones.
+    """
+    return all(d.dim <= 0 and d.form is not Layout.STACKED for d in rows)
 
 
 def _where_made(plan: Plan, call: Site, argument: cst.BaseExpression) -> list[cst.BaseExpression]:
