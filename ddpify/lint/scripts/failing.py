@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.syntax import argument, spreads
+from ddpify.understanding.syntax import argument, code_of, spreads
 from ddpify.understanding.taint.call_graph import called, initialisers
 from ddpify.understanding.values import Bound, Class, Function, Instance
 
@@ -29,8 +29,10 @@ def refuses_arguments(script: Script, call: cst.Call) -> bool:
     """Whether a function or class of the project surely is called without an argument that it
     needs, as ``Stopper(patience=3)`` of ``__init__(self, name, patience)``.
     """
+    if spreads(call) or _is_of_super(call):
+        return False
     held = script.value(call.func).atoms
-    function = _run_by(held) if len(held) == 1 and not spreads(call) else None
+    function = _run_by(held) if len(held) == 1 else None
     if not isinstance(function, cst.FunctionDef) or function.decorators:
         return False
     own = isinstance(next(iter(held)), (Class, Bound))
@@ -40,6 +42,12 @@ def refuses_arguments(script: Script, call: cst.Call) -> bool:
     left = by_place[sum(1 for one in call.args if one.keyword is None) :]
     needed = (*left, *given.kwonly_params)
     return any(one.default is None and one.name.value not in keywords for one in needed)
+
+
+def _is_of_super(call: cst.Call) -> bool:
+    """``super().__init__()``, which in a class with more bases runs another one's."""
+    owner = call.func.value if isinstance(call.func, cst.Attribute) else None
+    return isinstance(owner, cst.Call) and code_of(owner.func) == "super"
 
 
 def _run_by(held: Collection[object]) -> cst.CSTNode | None:

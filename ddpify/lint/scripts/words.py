@@ -13,13 +13,13 @@ from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import ANY_RANK
 
 if TYPE_CHECKING:
-    from ddpify.lint.scripts.control import Control
+    from ddpify.lint.scripts.ways import Ways
 
 _DIGIT = re.compile(r"\d")
 _CONSTANTS = (cst.SimpleString, cst.Integer, cst.Float)
 
 
-def compares_with_a_word(control: Control, test: cst.BaseExpression) -> bool:
+def compares_with_a_word(control: Ways, test: cst.BaseExpression) -> bool:
     """Whether what a word without digits is compared with is a rank, a text with one in it, or a
     text that all ranks have: ``"main" if rank == 0 else "other"`` is none of these.
     """
@@ -36,7 +36,7 @@ def compares_with_a_word(control: Control, test: cst.BaseExpression) -> bool:
     return all(_is_unchosen(control, one, set()) for one in others)
 
 
-def _is_unchosen(control: Control, node: cst.CSTNode, seen: set[Location]) -> bool:
+def _is_unchosen(control: Ways, node: cst.CSTNode, seen: set[Location]) -> bool:
     """Whether an expression gets its value without any choice by the rank."""
     if isinstance(node, _CONSTANTS):
         return not _is_under_ranks(control, node)
@@ -56,7 +56,7 @@ def _is_unchosen(control: Control, node: cst.CSTNode, seen: set[Location]) -> bo
     return isinstance(node, cst.Subscript) and "os.environ" in control.script.names(node.value)
 
 
-def _is_set_unchosen(control: Control, node: cst.Name | cst.Attribute, seen: set[Location]) -> bool:
+def _is_set_unchosen(control: Ways, node: cst.Name | cst.Attribute, seen: set[Location]) -> bool:
     fresh = set(control.locations(node)) - seen
     seen |= fresh
     return all(
@@ -66,6 +66,6 @@ def _is_set_unchosen(control: Control, node: cst.Name | cst.Attribute, seen: set
     )
 
 
-def _is_under_ranks(control: Control, node: cst.CSTNode) -> bool:
+def _is_under_ranks(control: Ways, node: cst.CSTNode) -> bool:
     """Whether a condition around a node has anything of a rank."""
     return any(control.script.labels(one.test) & ANY_RANK for one in control.guards(node))
