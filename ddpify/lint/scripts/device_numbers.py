@@ -9,6 +9,7 @@ import libcst as cst
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.spread_options import option
 from ddpify.understanding.libraries.distributed import DDP
+from ddpify.understanding.libraries.side_effects import VISIBLE, environment_key
 from ddpify.understanding.syntax import argument
 
 _MOVES = ("to", "cuda")
@@ -31,6 +32,9 @@ def device_numbers(script: Script) -> Iterator[cst.BaseExpression]:
                 yield from (element.value for element in given.elements)
             elif keyword == "output_device":
                 yield given
+    for assign in script.structure.all(cst.Assign):
+        if environment_key(script.facts, assign.targets[0].target) == VISIBLE:
+            yield from _in_text(script, assign.value)
     yield from _moved_to(script)
 
 
@@ -62,6 +66,13 @@ def _within(text: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         for part in text.parts:
             if isinstance(part, cst.FormattedStringExpression):
                 yield part.expression
+
+
+def _in_text(script: Script, text: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The number in ``f"{n}"`` and ``str(n)``, which a variable of the environment gets."""
+    if isinstance(text, cst.Call) and "builtins.str" in script.names(text.func):
+        yield from (one.value for one in text.args[:1])
+    yield from _within(text)
 
 
 def comes_from(script: Script, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

@@ -29,6 +29,14 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "0"
 torch.cuda.set_device(dist.get_rank())
 ```
 
+```python bare
+import os
+import torch.distributed as dist
+GPU = 0
+os.environ["CUDA_VISIBLE_DEVICES"] = str(GPU)
+dist.init_process_group("nccl")
+```
+
 ## Use instead
 Set it in the shell that calls torchrun.
 ```python
@@ -129,6 +137,17 @@ def _comes_too_late(script: Script, assign: cst.Assign) -> bool:
 
 def _names_gpus(script: Script, given: cst.BaseExpression) -> bool:
     """Whether a value is a literal GPU: of several, and of an option, there may be one a rank."""
-    held = script.value(given).constant()
+    held = _text(script, given)
     several = "," if script.strict else ""
     return isinstance(held, str) and held.replace(several, "").replace(" ", "").isdigit()
+
+
+def _text(script: Script, given: cst.BaseExpression) -> object:
+    """A literal text, also as ``str(0)`` and ``f"{0}"``."""
+    if isinstance(given, cst.Call) and "builtins.str" in script.names(given.func) and given.args:
+        given = given.args[0].value
+    if isinstance(given, cst.FormattedString) and len(given.parts) == 1:
+        (part,) = given.parts
+        given = part.expression if isinstance(part, cst.FormattedStringExpression) else given
+    held = script.value(given).constant()
+    return str(held) if isinstance(held, int) and not isinstance(held, bool) else held

@@ -1,7 +1,8 @@
 """The global rank is used as the number of a GPU.
 
 ## What it does
-Looks for `set_device`, `torch.device`, `device_ids`, `.to()` and `.cuda()` with a global rank.
+Looks for `set_device`, `torch.device`, `device_ids`, `.to()`, `.cuda()` and the variable
+CUDA_VISIBLE_DEVICES with a global rank.
 
 ## Why is this bad
 On the second node of 8 GPUs the ranks are 8 to 15, and there are no such GPUs: the job fails as
@@ -17,6 +18,9 @@ class Trainer:
         self.model = model.to(gpu_id)
 Trainer(net, dist.get_rank())
 ```
+```python
+os.environ["CUDA_VISIBLE_DEVICES"] = str(dist.get_rank())
+```
 
 ## Use instead
 ```python
@@ -26,6 +30,9 @@ torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 ## Also fine
 ```python
 torch.cuda.set_device(rank % torch.cuda.device_count())
+```
+```python
+os.environ["CUDA_VISIBLE_DEVICES"] = f"{dist.get_rank() % 8}"
 ```
 ```python
 def worker(number):
