@@ -45,6 +45,7 @@ from ddpify.understanding.libraries import (
 )
 from ddpify.understanding.libraries.distributed import held_forwards
 from ddpify.understanding.model_structure import is_batchnorm
+from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import relative_ranks
 from ddpify.understanding.syntax import dotted, parameters
 from ddpify.understanding.values import (
@@ -145,7 +146,8 @@ def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyp
     if run.collating and isinstance(atom, (QualifiedName, Method)):
         collating_calls.note(run, node, atom, args, kwargs)
     if isinstance(atom, Function):
-        return call_function(run, atom, args, kwargs, None, run.site(node))
+        shown = _rows_named(run, node, args)
+        return call_function(run, atom, shown, kwargs, None, run.site(node))
     if isinstance(atom, Bound) and _is_a_models_forward(run, atom):
         return call_instance(run, node, atom.receiver, args, kwargs)  # type: ignore[arg-type]
     if isinstance(atom, Bound):
@@ -166,6 +168,22 @@ def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyp
     if isinstance(atom, Instance):
         return call_instance(run, node, atom, args, kwargs)
     return opaque.call_unknown(run, node, args, kwargs, atom)
+
+
+def _rows_named(run: RunState, node: cst.BaseExpression, args: list[Value]) -> list[Value]:
+    """Arguments whose rows, if nothing has named them, get their names where they are given."""
+    shown = [one.value for one in node.args] if isinstance(node, cst.Call) else []
+    if run.frames_forward() or run.collating or len(shown) < len(args):
+        return args
+    pairs = zip(shown, args, strict=False)
+    return [
+        definition_sites.rows_named(held, one) if any(map(_is_unnamed, held.data)) else held
+        for one, held in pairs
+    ]
+
+
+def _is_unnamed(data: Data) -> bool:
+    return data.placement is Placement.SHARD and not data.names
 
 
 def _call_method(run, node, method: Bound, args, kwargs) -> Value:  # type: ignore[no-untyped-def]
