@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.records import replace
-from ddpify.understanding.arithmetic import across_samples
+from ddpify.understanding.arithmetic import across_samples, taken_rows
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.operators.dimensions import ALONG, PICKING, REARRANGING, REDUCING
@@ -55,7 +55,7 @@ def of_all_ranks(
     if name == "narrow" and _takes_all(run, operands, rows):
         return value(*(replace(data, definition_sites=frozenset()) for data in rows))
     own = [(shown, held) for shown, held in operands if _is_split(held)]
-    if any(_is_of_own_rows(data) for _, held in own[1:] for data in held.data):
+    if any(taken_rows.are_own_positions(run, data) for _, held in own[1:] for data in held.data):
         return None
     indexed = name in PICKING and len(own) == 1  # by what all ranks hold: as many as that has
     sizes = [shown for shown, held in operands[1:] if tensor_sizes.counts(held)]
@@ -110,11 +110,6 @@ def _of_all(held: Value) -> list[Data]:
     """The rows of all ranks, or the order of those."""
     of_all = (Layout.GATHERED, Layout.PERMUTATION)
     return [a for a in held.atoms if isinstance(a, Data) and a.form in of_all]
-
-
-def _is_of_own_rows(index: Data) -> bool:
-    """Whether positions are surely those of a rank's own rows: found by a mask, or counted."""
-    return index.ragged or bool(index.counting) or index.form in (Layout.ORDER, Layout.PERMUTATION)
 
 
 def _is_called_on(node: cst.BaseExpression, operand: cst.BaseExpression) -> bool:

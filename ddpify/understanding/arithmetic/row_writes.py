@@ -12,7 +12,13 @@ import libcst as cst
 
 from ddpify.records import replace
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import indexed_rows, loop_indices, made_rows, tensor_pairs
+from ddpify.understanding.arithmetic import (
+    indexed_rows,
+    loop_indices,
+    made_rows,
+    taken_rows,
+    tensor_pairs,
+)
 from ddpify.understanding.arithmetic.index_kinds import index_kind, left_open
 from ddpify.understanding.batching import earlier_samples, per_sample_lists
 from ddpify.understanding.forms import Layout, NumberKind
@@ -138,7 +144,7 @@ def is_at_own_rows(run: RunState, target: cst.Subscript, rows: Data | None = Non
         return True
     index = per_sample_lists.as_index(run.seen(part.value))
     counted = loop_indices.counts_each_row(run, part)
-    return counted or _is_own(index) or loop_indices.is_of_one_sample(run, part)
+    return counted or _is_own(run, index) or loop_indices.is_of_one_sample(run, part)
 
 
 def _part_of_rows(run: RunState, target: cst.Subscript, rows: Data | None) -> cst.BaseSlice | None:
@@ -169,10 +175,10 @@ def _is_of_own_size(run: RunState, part: cst.Slice) -> bool:
     return bool(counts) and all(d.form is not NumberKind.ROUNDED for d in counts)
 
 
-def _is_own(index: Value) -> bool:
+def _is_own(run: RunState, index: Value) -> bool:
     """Whether an index is a mask of a rank's rows, or positions among those."""
     atoms = [atom for one in _joined(index) for atom in one.atoms]
-    return bool(atoms) and all(_counts_own_rows(atom) for atom in atoms)
+    return bool(atoms) and all(_counts_own_rows(run, atom) for atom in atoms)
 
 
 def _joined(index: Value) -> list[Value]:
@@ -182,13 +188,13 @@ def _joined(index: Value) -> list[Value]:
     return [*tuples, *([value(*others)] if others else [])]
 
 
-def _counts_own_rows(atom: Atom) -> bool:
+def _counts_own_rows(run: RunState, atom: Atom) -> bool:
     if not isinstance(atom, Data):
         return False
     if atom.form is NumberKind.RANGE or atom.dim == NO_ROWS:
         return True
     split = atom.placement is Placement.SHARD
-    return split and (atom.boolean or atom.opaque or bool(atom.found_in))
+    return split and (atom.boolean or atom.opaque or taken_rows.are_found(run, atom))
 
 
 def write_into_all(run: RunState, target: cst.BaseExpression, rows: Data) -> None:
