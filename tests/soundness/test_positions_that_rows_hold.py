@@ -31,6 +31,9 @@ LINES = [
     "i = torch.masked_select(labels * 0, labels > 0)\nr = (out[i] - 1) ** 2",
     "m = labels > 0\ni = m.nonzero()[:, 0]\ni = i[targets[i, 0] > 0]\nr = out[i]",
     "m = labels > 0\nr = out[m, labels[m]]",
+    "m = labels > 0\nz, c = out[m], labels[m]\nr = z[range(len(c)), c]",
+    "m = labels > 0\nz, c = out[m], labels[m]\nt = torch.zeros_like(z)\n"
+    "t[range(len(c)), c] = 1\nr = (z - t) ** 2",
     "m = labels > 0\ni = torch.arange(len(out))[m]\nr = out[i]",
 ]
 FORWARDS = [

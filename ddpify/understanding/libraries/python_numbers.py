@@ -231,6 +231,8 @@ def _as_sum(part: Data) -> Data:
 
 def _range(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """Up to the number of a batch's rows, positions in it."""
+    if any(map(_is_of_masked_rows, args)) and isinstance(run.module.parents[node], cst.Index):
+        return _places_of_masked_rows(run, node, args)
     counting = [
         _asked_at(data, argument_at(node, i))
         for i, one in enumerate(args)
@@ -251,6 +253,18 @@ def _range(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     elif not made.each:
         run.of_some_samples.add(made)
     return value(made)
+
+
+def _is_of_masked_rows(one: Value) -> bool:
+    return any(map(tensor_sizes.is_own_number, one.data))
+
+
+def _places_of_masked_rows(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``x[range(len(left)), y]``: each of the rows that masks leave on all ranks."""
+    for i, one in enumerate(args):
+        masked = value(*filter(tensor_sizes.is_own_number, one.data))
+        run.demand(argument_at(node, i), masked, uses.ROWS_OF_ALL)
+    return value(Data(Placement.REPLICATE, form=Layout.GATHERED, flat=True, opaque=True))
 
 
 def _asked_at(count: Data, bound: cst.BaseExpression) -> Data:
