@@ -33,6 +33,7 @@ from ddpify.understanding.values import (
     Params,
     ReplicatedTensor,
     Value,
+    join,
     may_be_integer,
     value,
 )
@@ -131,7 +132,7 @@ def _holds_rows(run: RunState, target: cst.BaseExpression, local: Data, *, writt
 def item(run: RunState, target: cst.Subscript, shown: cst.BaseExpression, new: Value) -> None:
     """An assignment such as ``memory[labels] = rows``, or ``seen[0, start:end] = rows``."""
     indices = [e.slice.value for e in target.slice if isinstance(e.slice, cst.Index)]
-    rows = [(index, run.seen(index)) for index in indices]
+    rows = [(index, _of_index(run.seen(index))) for index in indices]
     if not run.in_batch_loop():
         _fill(run, target.value, [(shown, new)], by_index=True)
         return
@@ -144,6 +145,17 @@ def item(run: RunState, target: cst.Subscript, shown: cst.BaseExpression, new: V
     indexed = any(data.placement is Placement.SHARD for _, one in rows for data in one.data)
     indexed |= _is_as_long_as_the_batch(run, target)
     _fill(run, target.value, [*rows, (shown, new)], by_index=indexed)
+
+
+def _of_index(held: Value) -> Value:
+    """What an index picks by: a list of the labels of a rank's rows picks as a tensor of them.
+
+    One that holds some of them, or more than one for each, cannot be put together from the ranks'.
+    """
+    rows = per_sample_lists.rows(held)
+    of_lists = [d for a in rows.of(Instance) for d in local_data(value(a))]
+    mixed = (Data(Placement.SHARD, d.loaders, form=Layout.PACKED) for d in of_lists)
+    return join(rows, value(*mixed))
 
 
 def _is_as_long_as_the_batch(run: RunState, target: cst.BaseExpression) -> bool:
