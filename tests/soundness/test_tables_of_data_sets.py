@@ -44,6 +44,7 @@ for epoch in range(2):
     print(f"{loss.item():.6f} {table.sum().item():.6f} {table[3].sum().item():.6f}")
 """
 ARRAY = "np.zeros((len(test.dataset), 3))"
+TENSOR = "torch.zeros(len(test.dataset), 3)"
 LISTS = [
     "list(ids)",
     "list(ids), :",
@@ -56,10 +57,20 @@ LISTS = [
     "[one for one in ids if one >= 0]",
     "list(ids.numpy())",
     "list(tuple(ids))",
+    "np.fromiter(ids, dtype=int)",
 ]
 WRITES = [(ARRAY, f"table[{index}] = array") for index in LISTS] + [
     (ARRAY, "places = list(ids)\ntable[places] += array"),
     (ARRAY, "places = []\nfor one in ids:\n    places.append(one)\ntable[places] = array"),
+    (ARRAY, "table[np.isin(np.arange(22), ids.numpy())] = array"),
+    (ARRAY, "table[i * 6 : (i + 1) * 6] = array"),
+    (TENSOR, "table[ids.tolist()] = rows"),
+    (TENSOR, "table[[one.item() for one in ids]] = rows"),
+    (TENSOR, "table[i * 6 : i * 6 + len(rows)].copy_(rows)"),
+    (TENSOR, "table[: len(rows)].mul_(0.5).add_(rows)"),
+    (TENSOR, "table.index_put_((ids, labels), rows[:, 0], accumulate=True)"),
+    (TENSOR, "table.scatter_(0, ids[:, None].expand(-1, 3), rows)"),
+    (TENSOR, "table = table * 0.9\ntable.scatter_(0, labels[:, None].expand(-1, 3), rows)"),
 ]
 
 
@@ -88,6 +99,8 @@ def test_what_is_made_before_the_loop_does_too(trial: Trial, made: str, lines: s
     ("made", "lines"),
     [
         (ARRAY, "table = np.zeros((22, 3))\ntable[list(ids)] = array"),
+        (TENSOR, "table = torch.zeros(22, 3)\ntable.scatter_(0, ids[:, None].expand(-1, 3), rows)"),
+        (TENSOR, "if i % 2:\n    table = torch.zeros(22, 3)\n    table[ids.tolist()] = rows"),
     ],
 )
 def test_what_each_round_makes_is_filled_from_its_whole_batch(

@@ -72,8 +72,8 @@ def method(run: RunState, node: cst.Call, args: list[Value], kwargs: Keywords) -
         _holds_rows(run, target, local, written=written)
     elif local is not None:
         by_index = name in _BY_INDEX and not isinstance(target, cst.Subscript)
-        _write(run, target, given, by_index=by_index)
         cut = _is_as_long_as_the_batch(run, target)
+        _write(run, target, given, by_index=by_index or cut)
         _fill(run, target, given, by_index=cut or name in _ADDING)
 
 
@@ -284,7 +284,7 @@ def _write(
 ) -> None:
     if not _is_kept(run, target):
         return
-    for shown, one in given:
+    for shown, one in (part for operand in given for part in _parts(run, *operand)):
         for data in local_data(one):
             _demand(run, shown, data, by_index=by_index)
 
@@ -357,7 +357,7 @@ def _is_handed_in(run: RunState, name: str, at: int) -> bool:
         return False
     loops = [loop for loop in caller.loops if loop.takes_batches]
     if loops or given.value not in caller.scope.names:
-        return not any(given.value in loop.assigned for loop in loops[-1:])
+        return not any(run.is_made_in_round(given.value, loop) for loop in loops[-1:])
     return _is_handed_in(run, given.value, at - 1)
 
 
@@ -372,4 +372,4 @@ def _outlives_batch(run: RunState, kept: cst.Name | cst.Attribute) -> bool:
     if kept.value in run.frame.scope.names and kept.value not in run.frame.scope.shared:
         return run.outlives_batch(kept) or _is_handed_in(run, kept.value, len(run.frames) - 1)
     loops = [loop for frame in run.frames for loop in frame.loops]
-    return not any(kept.value in loop.assigned for loop in loops)
+    return not any(run.is_made_in_round(kept.value, loop) for loop in loops)

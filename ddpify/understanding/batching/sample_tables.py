@@ -47,4 +47,6 @@ def _is_of_one_round(run: RunState, target: cst.BaseExpression) -> bool:
     """Whether what is filled is made anew in each round of a loop over the samples."""
     kept = next(in_place_writes.holders(target), None)
     inner = takewhile(lambda loop: not loop.takes_batches, reversed(run.frame.loops))
-    return isinstance(kept, cst.Name) and any(kept.value in loop.assigned for loop in inner)
+    return isinstance(kept, cst.Name) and any(
+        run.is_made_in_round(kept.value, loop) for loop in inner
+    )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ddpify.understanding.frames import Frame
+from ddpify.understanding.frames import Frame, Loop
+from ddpify.understanding.liveness import taken_over
 from ddpify.understanding.run_state.state import State
 from ddpify.understanding.values import UNKNOWN, Instance, Value, join
 
@@ -32,7 +33,15 @@ class Rounds(State):
         if not isinstance(target, cst.Name) or target.value in self.frame.scope.shared:
             return True
         loops = [loop for loop in self.frame.loops if loop.takes_batches]
-        return bool(loops) and target.value not in loops[-1].assigned
+        return bool(loops) and not self.is_made_in_round(target.value, loops[-1])
+
+    @staticmethod
+    def is_made_in_round(name: str, loop: Loop) -> bool:
+        """Whether what a name holds here is surely of the round in progress.
+
+        What ``if table is None: table = ...`` makes is of the first round.
+        """
+        return name in loop.assigned and name not in taken_over(loop.node)
 
     def is_older(self, made: Instance) -> bool:
         """Whether an object was there before the current batch."""
