@@ -40,3 +40,36 @@ def test_an_element_has_the_rank_of_its_own_alone(
 ) -> None:
     codes = [one.code for one in lint_text(SETUPS["distributed"] + SCRIPT.format(taken))]
     assert ("DDP501" in codes) is found
+
+
+STARRED = """
+import wandb
+
+class Options:
+    pass
+
+options = Options()
+pair = 1, 2
+{}
+with open(options.folder + "/options.json", "w") as file:
+    json.dump({{}}, file)
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("taken", "found"),
+    [
+        ('options.folder, name, first, last = "runs", wandb.run.name, *pair', True),
+        ('name, options.folder, first, last = "runs", wandb.run.name, *pair', False),
+        ('first, last, options.folder, name = *pair, "runs", wandb.run.name', True),
+        ('first, last, options.folder, name = *pair, wandb.run.name, "runs"', False),
+    ],
+)
+def test_what_stands_beside_a_star_gets_its_own(lint_text: Lint, taken: str, found: bool) -> None:
+    codes = [one.code for one in lint_text(SETUPS["distributed"] + STARRED.format(taken))]
+    assert ("DDP501" in codes) is found

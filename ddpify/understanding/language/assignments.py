@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -186,13 +187,21 @@ def annotated(run: RunState, node: cst.AnnAssign) -> None:
 
 
 def _named_parts(run: RunState, result: Value, node: cst.Tuple) -> Value:
-    """Batches and rows among the parts of a tuple get their names."""
-    parts = [
-        _rows_named(handmade_batches.defined(run, part, element.value), element.value)
-        for tup in result.of(Tup)
-        for part, element in zip(tup.items, node.elements, strict=False)
+    """Batches and rows among the parts of a tuple get their names.
+
+    From a star on, no part has an expression of its own, and all are left as they are.
+    """
+    shown = list(takewhile(lambda one: not isinstance(one, cst.StarredElement), node.elements))
+    whole = [_named_before(run, tup, [one.value for one in shown]) for tup in result.of(Tup)]
+    return value(*whole) if whole else result
+
+
+def _named_before(run: RunState, tup: Tup, shown: list[cst.BaseExpression]) -> Tup:
+    named = [
+        _rows_named(handmade_batches.defined(run, part, node), node)
+        for part, node in zip(tup.items, shown, strict=False)
     ]
-    return value(Tup(tuple(parts))) if parts else result
+    return Tup((*named, *tup.items[len(shown) :]))
 
 
 def _rows_named(part: Value, node: cst.BaseExpression) -> Value:
