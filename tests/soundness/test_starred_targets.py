@@ -22,6 +22,10 @@ IN_THE_LOOP = [
     "print(len(others), others[1].sum().item())",
     "both = []\nboth.append(targets)\nboth.append(out)\na, *others = both\n"
     "loss = loss + len(others) * (a - others[0]).mean()",
+    "pair = (inputs.sum(), out.mean())\na, *others = inputs.mean(), *pair\n"
+    "loss = loss * (1 + a + others[0] + others[1])",
+    "pair = (inputs.sum(), out.mean())\na, b, c = inputs.mean(), *pair\n"
+    "loss = loss * (1 + a + b + c)",
     "n, *shape = out.shape\nloss = loss + (out - torch.ones(n, *shape)).pow(2).mean()",
 ]
 
