@@ -20,6 +20,12 @@ IN_FORWARD = [
     "    def __call__(self, *given):\n        return getattr(F, self.name)(*given)\n"
     "h = Lazy('soft' + 'max')(h, 0)",
     "h = h + eval('h - h.mean(0)')",
+    "import sys\nmodule, _, name = 'torch.nn.functional.softmax'.rpartition('.')\n"
+    "__import__(module)\nh = getattr(sys.modules[module], name)(h, 0)",
+    "parts = 'torch.nn.functional.softmax'.split('.')\nfound = __import__(parts[0])\n"
+    "for part in parts[1:]:\n    found = getattr(found, part)\nh = found(h, 0)",
+    "*parts, name = 'torch.nn.functional.softmax'.split('.')\n"
+    "h = getattr(__import__('.'.join(parts), fromlist=[name]), name)(h, 0)",
 ]
 IN_LOOP = [
     "loss = loss + eval(compile('out.std()', 'text', 'eval'))\n"

@@ -33,6 +33,7 @@ from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
 from ddpify.understanding.language import chosen_keys
 from ddpify.understanding.libraries import (
     container_layers,
+    dotted_names,
     instances,
     loaded_files,
     object_kinds,
@@ -56,6 +57,7 @@ from ddpify.understanding.values import (
     Method,
     Number,
     Params,
+    QualifiedName,
     ReplicatedTensor,
     Tup,
     Value,
@@ -184,6 +186,8 @@ def _item_of(run: RunState, node: cst.Subscript, atom: Atom, key: str) -> Value:
     if isinstance(atom, Params):
         left = index_kinds.left_of_replicated(run, node, atom.ndim)
         return picked_by_rows.rows_of_weights(run, node) or value(replace(atom, ndim=left))
+    if isinstance(atom, QualifiedName):
+        return dotted_names.imported(run, node, atom)
     if isinstance(atom, Method):  # what an object of unread code holds, such as ``graph.y``
         return picked_by_rows.rows_of_unread(run, node)
     return UNKNOWN

@@ -14,7 +14,7 @@ from ddpify.understanding import uses
 from ddpify.understanding.arguments import argument_at, local_data
 from ddpify.understanding.arithmetic import across_samples, tensor_pairs
 from ddpify.understanding.forms import Layout
-from ddpify.understanding.libraries import lookup_by_name
+from ddpify.understanding.libraries import dotted_names, lookup_by_name
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -120,12 +120,6 @@ def _eval(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     return found or (library_value(UNREAD_FUNCTION) if written else UNKNOWN)
 
 
-def _import(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
-    """``__import__(name)``: the module of that name; of a name with dots, the outermost."""
-    name = args[0].constant() if args else ...
-    return run.module_named(name.partition(".")[0]) if isinstance(name, str) else UNKNOWN
-
-
 def _type(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``type(x)``; a class that ``type(name, bases, body)`` makes is not known."""
     if len(args) < 3:
@@ -141,6 +135,6 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "eval": _eval,
     "exec": _exec,
     "compile": _compile,
-    "__import__": _import,
+    "__import__": dotted_names.module_of,
     "type": _type,
 }

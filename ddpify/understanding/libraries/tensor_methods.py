@@ -19,7 +19,7 @@ from ddpify.understanding.batching import (
     per_sample_lists,
 )
 from ddpify.understanding.forms import Layout
-from ddpify.understanding.libraries import random_numbers, side_effects
+from ddpify.understanding.libraries import dotted_names, random_numbers, side_effects
 from ddpify.understanding.libraries.instances import MOVES
 from ddpify.understanding.libraries.opaque import sink_method
 from ddpify.understanding.libraries.tensor_calls import tensor_function
@@ -135,7 +135,8 @@ def of_plain(  # type: ignore[no-untyped-def]
         for expression, one in argument_pairs(node, args, kwargs):
             run.demand_held(expression, one, "a formatted string")
             per_sample_lists.take_all(run, one)
-        return REPLICATED
+        text = atom.value if literal else None  # type: ignore[attr-defined]
+        return dotted_names.part_of(run, node, text, name, args, kwargs) or REPLICATED
     if isinstance(atom, Tup):
         return join(*atom.items) if name == "index" else REPLICATED
     drawn = random_numbers.method(run, node, atom, name)
