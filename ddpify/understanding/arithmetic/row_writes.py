@@ -26,7 +26,7 @@ from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds
-from ddpify.understanding.syntax import code_of, displayed, names_of
+from ddpify.understanding.syntax import code_of, displayed, indices_of, names_of
 from ddpify.understanding.values import NO_ROWS, Atom, Data, Tup, Value, value
 
 if TYPE_CHECKING:
@@ -73,8 +73,13 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
 
 
 def _write_other_rows(run: RunState, target: cst.Subscript, rows: list[Data], new: Value) -> None:
-    """``z[i] = x[i - 1]``: the row of another sample, which another rank may have."""
-    for data in (one for one in new.data if one.placement is Placement.ROWS):
+    """``z[i] = x[i - 1]``: the row of another sample, which another rank may have.
+
+    So it is where that says which part of a row is written: ``z[i, x[i - 1].argmax()] = 1.0``.
+    """
+    numbers = (one for index in indices_of(target) for one in run.seen(index).data)
+    held = [*new.data, *(one for one in numbers if one.form is not Layout.ROW)]
+    for data in (one for one in held if one.placement is Placement.ROWS):
         if data.form is Layout.ROW:
             refuse(run, target, data)  # each rank's own would be another
             continue
