@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from benchmarks.soundness.judging import Outcome
 from benchmarks.soundness.trying import Trial
+from ddpify.convert import convert_file
 from tests.soundness.known_forms import script
 
 PICTURE = (
@@ -57,3 +60,10 @@ OF_ALL_ROUNDS = [
 def test_they_train_the_same(trial: Trial, lines: str) -> None:
     verdict = trial.verdict(script("loop", lines))
     assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+@pytest.mark.parametrize("lines", [PICTURE, BY_A_FUNCTION])
+def test_ranks_go_through_their_own_samples(tmp_path: Path, lines: str) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(script("loop", lines))
+    assert "dd.gather" not in convert_file(path).data.decode()

@@ -29,6 +29,7 @@ from ddpify.understanding.batching import (
     batch_cuts,
     batch_rows,
     joint_loaders,
+    row_numbers,
 )
 from ddpify.understanding.forms import Column, Layout, NumberKind
 from ddpify.understanding.placement import Placement
@@ -386,12 +387,20 @@ def _picked_row(at: _Index) -> Data:
     bounds.count_parts(run, node)
     for one in at.index.positions:
         run.facts.rows.positions.setdefault(node.value, set()).update(one.definition_sites)
+    _note_in_turn(at)
     picked = replace(
         at.atom.placed(Placement.ROWS),
         definition_sites=frozenset({node.value}),  # where the whole batch could be gathered
         form=Layout.ROW if at.is_one_row else Layout.TENSOR,
     )
     return single_samples.at(at.part, picked) if at.kind == "index" else picked
+
+
+def _note_in_turn(at: _Index) -> None:
+    """Note whether a row is always that of the sample which a round of a loop over all is for."""
+    each = loop_indices.counts_each_row(at.run, at.part) and not row_numbers.are_shifted(at.index)
+    known = at.run.facts.rows.in_turn
+    known[at.node.value] = known.get(at.node.value, True) and each
 
 
 def _positions_of_all(index: Value, node: cst.Subscript) -> list[tuple[cst.BaseExpression, Data]]:

@@ -49,6 +49,7 @@ class Rows:
     taken_rows: dict[cst.CSTNode, Site] = field(default_factory=dict)  # x[nearest]
     # Of rows that are picked from an expression by position: what the positions were counted by.
     positions: dict[cst.CSTNode, set[cst.BaseExpression]] = field(default_factory=dict)
+    in_turn: dict[cst.CSTNode, bool] = field(default_factory=dict)  # that of each round's sample
     # Layers that go along the samples of the batch, as if those were the steps of a sequence.
     along_rows: dict[cst.CSTNode, Site] = field(default_factory=dict)
     states: dict[cst.CSTNode, States] = field(default_factory=dict)  # of recurrent layers

@@ -366,7 +366,7 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
             return REPLICATED
         if atom.form is Layout.LISTED:  # which cannot be gathered as a tensor's rows are
             return value(replace(atom, placement=Placement.ROWS, form=Layout.ROW))
-        if atom.placement is Placement.ROWS and atom.form is not Layout.ROW and not run.collating:
+        if _is_of_own_length(run, atom):
             run.demand(node, value(atom), uses.POSITIONS)  # a rank has fewer rounds, or more
         definition_sites = {
             Placement.SHARD: frozenset({node}),
@@ -391,6 +391,17 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
     return (
         value(replace(atom, ndim=max(atom.ndim - 1, 0))) if isinstance(atom, Params) else REPLICATED
     )
+
+
+def _is_of_own_length(run: RunState, picked: Data) -> bool:
+    """Whether a loop through picked rows may have more rounds on one rank than on another.
+
+    Not through what a loop over all samples has of each: on whichever rank, it is the same.
+    """
+    if picked.placement is not Placement.ROWS or picked.form is Layout.ROW or run.collating:
+        return False
+    sites, in_turn = picked.definition_sites, run.facts.rows.in_turn
+    return not sites or not all(in_turn.get(site) for site in sites)
 
 
 def unpacked(run: RunState, whole: Value, position: int, count: int) -> Value:
