@@ -293,7 +293,20 @@ def _under_gathered(joining: _Joining) -> Value | None:
     for expression, one in joining.shown():
         for rows in one.data:
             joining.run.demand(expression, value(rows), uses.A_KEPT_COLLECTION)
+    if not joining.shown():
+        _ask_where_named(joining)
     return joining.of_all_ranks()
+
+
+def _ask_where_named(joining: _Joining) -> None:
+    """Ask for the rows of all ranks, of pieces in a list that is not written out here.
+
+    The list holds some already: it cannot be gathered, but what was put into it can.
+    """
+    run, node = joining.run, joining.node
+    listed = node.args[0].value if isinstance(node, cst.Call) and node.args else node
+    for rows in joining.inner:
+        run.demand(listed, value(rows.placed(Placement.COUPLED)), uses.ALL_ROWS)
 
 
 def _beside_replicated(joining: _Joining) -> Value | None:
