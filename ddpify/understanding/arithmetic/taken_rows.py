@@ -33,7 +33,9 @@ def by_positions(run: RunState, node: cst.Subscript, rows: Data, index: Value) -
     first, *others = node.slice
     plain = rows.form is Layout.TENSOR and rows.dim == 0 and not rows.opaque
     if not plain or others or not isinstance(first.slice, cst.Index) or not run.module.editable:
-        known = [] if rows.opaque else [rows]
+        # A forward may count the rows of a view from each sample's first, as graphs of points do.
+        laid_out = run.frames_forward() and (rows.flat or rows.several)
+        known = [] if rows.opaque or laid_out else [rows]
         run.demand(node.value, value(*known), uses.A_STATISTIC)
         return None
     current_batch.used(run, node, [rows])
