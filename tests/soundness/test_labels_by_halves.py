@@ -9,31 +9,8 @@ import pytest
 
 from benchmarks.soundness.judging import Outcome
 from benchmarks.soundness.trying import Trial
+from tests.soundness.halved_batches import SCRIPT
 
-SCRIPT = """\
-import numpy as np
-import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-torch.manual_seed(61)
-data = TensorDataset(torch.randn(14, 4), torch.randn(14, 4))
-loader = DataLoader(data, batch_size=6, shuffle=True)
-model = nn.Linear(4, 4)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-for epoch in range(2):
-    for x, y in loader:
-        out = model(x)
-        both = torch.cat([out, y])
-        n = len(x)
-        LINES
-        loss = F.mse_loss(out, y) + r.double().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        print(f"{loss.item():.6f}")
-"""
 HALVES = [
     "t = torch.tensor([1.0] * (n // 2) + [0.0] * (n - n // 2)); r = t * out[:, 0]",
     "t = torch.cat([torch.ones(n // 2), torch.zeros(n - n // 2)]); r = t * out[:, 0]",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.liveness import Names
+from ddpify.understanding.liveness import Names, assigned
 from ddpify.understanding.operators.in_place import changes_values
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import dotted
@@ -76,7 +76,7 @@ def shows_older(run: RunState, loop: cst.CSTNode, name: cst.Name, own: Names) ->
     if any(is_older(run, loop, one, left) for one in shown):
         return True
     inner = run.module.structure.inside(loop, cst.For)
-    over = (one.iter for one in inner if one is not loop and name.value in _bound(one.target))
+    over = (one.iter for one in inner if one is not loop and name.value in assigned(one.target))
     return any(_goes_through_older(run, one, left) for one in over)
 
 
@@ -84,10 +84,6 @@ def _goes_through_older(run: RunState, iterated: cst.BaseExpression, own: Names)
     """Whether a loop goes through something older: ``zip(averages, model.parameters())``."""
     names = (one for one in walk(iterated) if isinstance(one, cst.Name))
     return any(one.value not in own and _holds_an_object(run, one) for one in names)
-
-
-def _bound(target: cst.BaseExpression) -> set[str]:
-    return {one.value for one in walk(target) if isinstance(one, cst.Name)}
 
 
 def _holds_an_object(run: RunState, node: cst.BaseExpression) -> bool:
