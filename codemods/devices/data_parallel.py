@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
 
 import libcst as cst
@@ -13,6 +12,7 @@ from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Site
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.three_valued import COMPARING
 from ddpify.understanding.values import Instance, Tup, deep_atoms
 
 _KEYED = frozenset(
@@ -122,16 +122,6 @@ def _needs_more(test: cst.BaseExpression, holds: bool) -> bool:
     return "device_count" in code_of(test) if alone is None else alone is not holds
 
 
-_OPERATORS = {
-    cst.GreaterThan: operator.gt,
-    cst.GreaterThanEqual: operator.ge,
-    cst.LessThan: operator.lt,
-    cst.LessThanEqual: operator.le,
-    cst.Equal: operator.eq,
-    cst.NotEqual: operator.ne,
-}
-
-
 def _with_one_device(test: cst.BaseExpression) -> bool | None:
     """What a comparison of a number of devices with a literal says of one; None for any other.
 
@@ -142,12 +132,12 @@ def _with_one_device(test: cst.BaseExpression) -> bool | None:
     if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
         return None
     comparison = test.comparisons[0]
-    compare, bound = _OPERATORS.get(type(comparison.operator)), comparison.comparator
+    compare, bound = COMPARING.get(type(comparison.operator)), comparison.comparator
     if compare is None or not isinstance(bound, cst.Integer):
         return None
-    told_from_one = compare(1, bound.evaluated_value) is not compare(2, bound.evaluated_value)
-    counts = told_from_one or "device_count" in code_of(test.left)
-    return compare(1, bound.evaluated_value) if counts else None
+    one, two = (bool(compare(number, bound.evaluated_value)) for number in (1, 2))
+    counts = one is not two or "device_count" in code_of(test.left)
+    return one if counts else None
 
 
 def _keys_are_seen(plan: Plan, model: Instance) -> bool:

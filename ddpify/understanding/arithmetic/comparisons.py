@@ -76,15 +76,16 @@ def _read_shapes(run: RunState, operands: list[Operand]) -> None:
     if _are_of_same_rows(run, [one for _, one in operands]):
         return
     for node, one in operands:
-        sizes = [d for d in one.data if d.form is NumberKind.SHAPE and d.placement.local]
-        run.demand_all(node, value(*sizes), uses.A_COMPARISON)
+        run.demand_all(node, value(*_own_shapes(one)), uses.A_COMPARISON)
+
+
+def _own_shapes(held: Value) -> list[Data]:
+    return [d for d in held.data if d.form is NumberKind.SHAPE and d.placement.local]
 
 
 def _are_of_same_rows(run: RunState, shapes: list[Value]) -> bool:
     """Whether all are shapes of a rank's rows, of one batch; in a forward there is no other."""
-    sizes = [
-        d for one in shapes for d in one.data if d.form is NumberKind.SHAPE and d.placement.local
-    ]
+    sizes = [d for one in shapes for d in _own_shapes(one)]
     if not all(shapes) or len(sizes) < sum(len(one.atoms) for one in shapes):
         return False
     of_one_batch = len({(d.loaders, d.dim) for d in sizes}) == 1
