@@ -45,6 +45,9 @@ def edit(plan: Plan, edits: Edits) -> None:
         _wrap(plan, edits, model, _arguments(plan, model), plan.options.wrapped_as)
     for model in _untrained(plan, models):
         _wrap(plan, edits, model, ", trained=False", "normalises over the batches of all ranks")
+    for name, site in plan.facts.forwards.unread.items():
+        text = f"{name} is not read: it is taken to treat each sample by itself"
+        edits.note(site, text, attention=True)
 
 
 def _untrained(plan: Plan, trained: list[Instance]) -> list[Instance]:

@@ -49,6 +49,7 @@ class Forwards:
     sample_hooks: dict[cst.CSTNode, SampleHook] = field(default_factory=dict)
     replicated_calls: dict[cst.CSTNode, ReplicatedCall] = field(default_factory=dict)
     sharded_calls: set[cst.CSTNode] = field(default_factory=set)
+    unread: dict[str, Site] = field(default_factory=dict)  # what has no code to read, by its name
     # Calls of models with weights: on a rank's own rows, and in loops on what all ranks hold.
     shared_work: set[cst.CSTNode] = field(default_factory=set)
     whole_work: dict[cst.CSTNode, Site] = field(default_factory=dict)

@@ -41,6 +41,7 @@ from ddpify.understanding.libraries import (
     partial_calls,
     replicated_calls,
     sample_hooks,
+    unread_models,
     vectorised,
 )
 from ddpify.understanding.libraries.distributed import held_forwards
@@ -337,8 +338,10 @@ def _call_object(
                 ]
             result = join(*results)
             return result if result else opaque.opaque(run, node, target, args, kwargs)
-    if opaque.is_unread_criterion(run, node, target, [*args, *kwargs.values()]):
+    given = [*args, *kwargs.values()]
+    if opaque.is_unread_criterion(run, node, target, given):
         return opaque.judged(run, node, args, kwargs)
+    unread_models.called(run, node, target, given)
     return opaque.call_instance(run, node, target, args, kwargs)
 
 
