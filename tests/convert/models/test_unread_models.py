@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ddpify.cli import app
+from ddpify.cli.app import app
 
 SCRIPT = """\
 import sys
