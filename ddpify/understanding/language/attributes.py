@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import libcst as cst
 
 from ddpify.records import replace
-from ddpify.understanding import mapping_classes
+from ddpify.understanding import alternatives, mapping_classes
 from ddpify.understanding.arguments import local_data
 from ddpify.understanding.arithmetic import gradients, tensor_parts, tensors
 from ddpify.understanding.batching import batch_rows, carried_values, earlier_samples
@@ -97,7 +97,7 @@ def _lacks(atom: Atom, name: str) -> bool:
     """Whether asking this for an attribute is an error: None, or a list without such a method."""
     if isinstance(atom, Instance):
         return atom.kind == "list" and not hasattr(list, name)
-    return type(atom) is Const and atom.value is None
+    return alternatives.is_none(atom)
 
 
 def attribute_of(run: RunState, node: cst.BaseExpression, atom: Atom, name: str) -> Value:

@@ -106,8 +106,9 @@ def _indexed(owner: Value, key: str) -> list[Atom]:
     ``return out, weights`` beside ``return out`` go by one condition, as does ``model(x)[0]``.
     """
     batch = any(isinstance(atom, ReplicatedTensor) for atom in owner.atoms)
-    others = [a for a in owner.atoms if not (batch and isinstance(a, Number))]
-    return alternatives.taken_apart(others) if key != "*" else others
+    atoms = alternatives.without_none(owner.atoms)
+    others = [a for a in atoms if not (batch and isinstance(a, Number))]
+    return alternatives.taken_apart(others) if key != "*" else list(others)
 
 
 def _of_several(run: RunState, node: cst.Subscript, atoms: list[Atom]) -> list[Atom]:
