@@ -249,7 +249,7 @@ def _editable(demand: Demand, project: Project) -> list[cst.BaseExpression]:
 
 def _how(data: Data, reader: str) -> str | None:
     """The reduction that makes a reading of this placement right, if there is one."""
-    if data.parted:
+    if data.parted and not data.placement.partial:
         return None  # but what their names stand for
     if data.placement is Placement.MEAN:
         return "mean"

@@ -388,9 +388,12 @@ def _picked_row(at: _Index) -> Data:
     for one in at.index.positions:
         run.facts.rows.positions.setdefault(node.value, set()).update(one.definition_sites)
     _note_in_turn(at)
+    # Where the whole batch could be gathered: for some rows, that is before they got this order.
+    sites = at.atom.names if at.atom.parted else frozenset({node.value})
     picked = replace(
         at.atom.placed(Placement.ROWS),
-        definition_sites=frozenset({node.value}),  # where the whole batch could be gathered
+        definition_sites=sites,
+        parted=False,
         form=Layout.ROW if at.is_one_row else Layout.TENSOR,
     )
     return single_samples.at(at.part, picked) if at.kind == "index" else picked

@@ -174,6 +174,12 @@ def _in_a_pair(call: _Call) -> Value | None:
     return _pair_of_replicated(call.name, call.rows, call.rest, call.kwargs)
 
 
+def _way_back(call: _Call) -> Value | None:
+    """``torch.sort(order)``: its indices put rows back that are in this order."""
+    permuted = call.name == "sort" and call.rows.form is Layout.PERMUTATION
+    return across_samples.ordered(call.rows, call.name) if permuted else None
+
+
 def _ordered(call: _Call) -> Value | None:
     """The order of the rows of all ranks."""
     if call.name != "argsort" or not call.over_rows or call.rows.ndim >= 2:
@@ -187,6 +193,7 @@ _RULES = (
     _behind_another,
     _coupled,
     _along,
+    _way_back,
     _perhaps_along,
     _in_a_pair,
     _ordered,

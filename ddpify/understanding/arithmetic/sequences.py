@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _PACKING = ("pack_padded_sequence", "pack_sequence")
 _PADDING = ("pad_packed_sequence", "pad_sequence")
+SIZES = ("batch_sizes", "sorted_indices", "unsorted_indices")  # of what is packed
 _TOTAL_LENGTH = 3  # its position among the arguments of pad_packed_sequence
 _LSTM_CELL = "torch.nn.LSTMCell"
 _CELLS = ("torch.nn.RNNCell", _LSTM_CELL, "torch.nn.GRUCell")
@@ -68,13 +69,14 @@ def call(
     placement = rows.placement
     if placement is Placement.ROWS and short == "pad_sequence" and not run.collating:
         placement = _to_the_longest(run, node, args)
-    padded = replace(rows.placed(placement), dim=_dim(args, kwargs))
+    padded = replace(rows.placed(placement), dim=_dim(args, kwargs), parted=False)
     if short == "pad_sequence":
         return value(padded)
     told = "total_length" in kwargs or len(args) > _TOTAL_LENGTH
     if rows.form is Layout.PACKED and not told and isinstance(node, cst.Call):
         run.facts.rows.padded.setdefault(node, run.site(node))
-    return value(Tup((value(padded), value(rows.placed(rows.placement)))))
+    lengths = replace(rows.placed(rows.placement), parted=False)
+    return value(Tup((value(padded), value(lengths))))
 
 
 def _split_lengths(run: RunState, given: Sequence[Operand]) -> bool:
@@ -127,15 +129,15 @@ def _note_lengths(
 def _of_global_batches(run: RunState, short: str, args: list[Value], kwargs: Keywords) -> Value:
     """What is made of a batch by hand: what packs it tells along which dimension its rows lie."""
     held = replicated_tensors(args[0]) if args else []
-    gathered = [a for a in args[0].of(Data) if a.form is Layout.GATHERED] if args else []
+    gathered = [a for a in args[0].of(Data) if _is_of_all(a)] if args else []
     if short == "pad_sequence" and any(a in run.of_all_ranks for a in args[0].atoms):
         return value(Data(Placement.REPLICATE, dim=_dim(args, kwargs), form=Layout.GATHERED))
     if gathered:
         whole = gathered[0]
         if short in _PACKING:
-            return value(replace(whole, dim=0, ndim=0))
-        padded = value(replace(whole, dim=_dim(args, kwargs), ndim=0))
-        lengths = value(replace(whole, dim=0, ndim=1))
+            return value(replace(whole, form=Layout.PACKED, dim=0, ndim=0))
+        padded = value(replace(whole, form=Layout.GATHERED, dim=_dim(args, kwargs), ndim=0))
+        lengths = value(replace(whole, form=Layout.GATHERED, dim=0, ndim=1))
         return value(Tup((padded, lengths))) if short == "pad_packed_sequence" else padded
     if not held:
         return REPLICATED
@@ -147,12 +149,31 @@ def _of_global_batches(run: RunState, short: str, args: list[Value], kwargs: Key
 
 
 def _packed(rows: Data) -> Data:
-    return replace(rows.placed(rows.placement), form=Layout.PACKED, dim=0)
+    return replace(rows.placed(rows.placement), form=Layout.PACKED, dim=0, parted=True)
 
 
 def elements(packed: Data) -> Data:
-    """The time steps of packed sequences, ``packed.data``: as many as this rank's rows have."""
+    """The time steps of packed sequences, ``packed.data``: as many as this rank's rows have.
+
+    All sequences' first steps come first, then the second: those of ranks cannot be put together.
+    """
+    if _is_of_all(packed):
+        return replace(packed, form=Layout.GATHERED, flat=True)
     return replace(packed, definition_sites=frozenset(), form=Layout.MASKED)
+
+
+def _is_of_all(rows: Data) -> bool:
+    """Whether these are sequences of all ranks, packed or not."""
+    packed = rows.form is Layout.PACKED and not rows.placement.local
+    return packed or rows.form is Layout.GATHERED
+
+
+def sizes(packed: Data) -> Data:
+    """What tells how they are packed, ``packed.batch_sizes``: computed of all sequences at once."""
+    if _is_of_all(packed):
+        return packed.placed(packed.placement)
+    whole = replace(packed, placement=Placement.COUPLED, definition_sites=frozenset())
+    return replace(whole, form=Layout.TENSOR)
 
 
 def through_layer(layer: Instance, args: list[Value]) -> Value | None:
@@ -162,12 +183,12 @@ def through_layer(layer: Instance, args: list[Value]) -> Value | None:
     held = [a for one in args[:1] for a in one.of(Data)]
     rows = next((d for d in held if d.placement is Placement.SHARD), None)
     if rows is None:
-        return _of_all_ranks(layer, [d for d in held if d.form is Layout.GATHERED])
+        return _of_all_ranks(layer, [d for d in held if _is_of_all(d)])
     if layer.type == _LSTM_CELL:
         of_each = value(replace(rows.placed(Placement.SHARD), dim=rows.dim, ndim=rows.ndim))
         return value(Tup((of_each, of_each)))
     form = batch_layers.form_of_states(layer)
-    state = value(replace(rows.placed(Placement.SHARD), form=form, dim=1))
+    state = value(replace(rows.placed(Placement.SHARD), form=form, dim=1, parted=False))
     states = value(Tup((state, state))) if layer.type == "torch.nn.LSTM" else state
     packed = rows.form is Layout.PACKED
     outputs = rows if packed or rows.form is Layout.STATE else rows.placed(rows.placement)
@@ -181,7 +202,7 @@ def _of_all_ranks(layer: Instance, rows: list[Data]) -> Value | None:
     outputs = value(*rows)
     if layer.type == _LSTM_CELL:
         return value(Tup((outputs, outputs)))
-    state = value(*(replace(one, dim=1, ndim=0) for one in rows))
+    state = value(*(replace(one, form=Layout.GATHERED, dim=1, ndim=0) for one in rows))
     last = value(Tup((state, state))) if layer.type == "torch.nn.LSTM" else state
     return value(Tup((outputs, last)))
 

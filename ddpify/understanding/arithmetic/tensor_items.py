@@ -14,10 +14,10 @@ from ddpify.understanding.arithmetic import (
     indexed_rows,
     lifted_rows,
     picked_by_rows,
-    sequences,
     shape_items,
     single_samples,
     tensor_pairs,
+    tensor_parts,
 )
 from ddpify.understanding.arithmetic.index_kinds import (
     dimension_left,
@@ -73,8 +73,11 @@ def _of_a_shape(taken: _Taken) -> Value | None:
 
 
 def _of_packed(taken: _Taken) -> Value | None:
-    packed = taken.atom.form is Layout.PACKED
-    return value(sequences.elements(taken.atom)) if packed else None
+    if taken.atom.form is not Layout.PACKED:
+        return None
+    part = taken.node.slice[0].slice
+    place = taken.run.seen(part.value).constant() if isinstance(part, cst.Index) else None
+    return tensor_parts.part(taken.atom, place if isinstance(place, int) else 0)
 
 
 def _some_samples(taken: _Taken) -> Value | None:

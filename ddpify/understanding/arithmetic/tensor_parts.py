@@ -45,7 +45,7 @@ def picked(placement: Placement) -> Placement:
 def part(atom: Data, position: int) -> Value:
     """One element of an unpacked tensor, batch or shape."""
     if atom.form is Layout.PACKED:
-        return value(sequences.elements(atom) if position == 0 else atom)
+        return value((sequences.sizes if position else sequences.elements)(atom))
     if atom.form is NumberKind.SHAPE:
         return value(tensor_sizes.first_size(atom)) if position == atom.dim else REPLICATED
     if atom.form is Layout.SAMPLE:
@@ -75,6 +75,8 @@ def attribute(atom: Data, name: str, *, called: bool) -> Value:
         return REPLICATED
     if atom.form is Layout.PACKED and name == "data":
         return value(sequences.elements(atom))
+    if atom.form is Layout.PACKED and name in sequences.SIZES:
+        return value(sequences.sizes(atom))
     if name in transpositions.ATTRIBUTES:
         place = transpositions.place(name, atom.dim, atom.ndim, (), {})
         ndim = atom.ndim or 2 * (name in ("T", "H"))

@@ -251,12 +251,12 @@ def _of_rows(run: RunState, loss: LossCall, data: list[Data], shards: list[Data]
         )
     loaders = frozenset(loader for d in data for loader in d.loaders)
     names = frozenset(name for d in shards for name in d.names)
-    names = names if placement is Placement.WEIGHTED else frozenset()
+    parted = placement is Placement.SHARD and any(d.parted for d in shards)
+    names = names if parted or placement is Placement.WEIGHTED else frozenset()
     left = placement is Placement.SHARD and _is_ragged(loss, shards)  # a loss for each
     form = Layout.MASKED if left else Layout.TENSOR
-    return Data(
-        placement, loaders, definition_sites, names, form=form, counted=counted, one_each=True
-    )
+    made = Data(placement, loaders, definition_sites, names, form=form, counted=counted)
+    return replace(made, one_each=True, parted=parted)
 
 
 def _placement(loss: LossCall, shards: list[Data]) -> Placement:
