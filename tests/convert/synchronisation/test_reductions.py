@@ -350,7 +350,7 @@ rule = torch.optim.SGD(painter.parameters(), lr=0.1)
 for a, b in feed:
     rule.zero_grad()
     masks = torch.softmax(painter(a.view(-1, 1, 2, 2)), dim=1).flatten(0, 1)
-    wanted = F.one_hot(b % 2, 2).repeat(1, 2).view(-1, 2, 2).repeat(2, 1, 1)
+    wanted = F.one_hot(b % 2, 2).repeat(1, 2).view(-1, 2, 2).repeat_interleave(2, 0)
     penalty = 1 - overlap(masks, wanted, {})
     penalty.backward()
     rule.step()
