@@ -46,6 +46,8 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
+_OF_SEVERAL = (Layout.STACKED, Layout.INTERLEAVED)
+
 
 @record
 class _Index:
@@ -221,7 +223,7 @@ def _all_rows(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     if atom.ragged:
         kept = Layout.MASKED
     else:
-        kept = atom.form if atom.form in (Layout.STACKED, Layout.INTERLEAVED) else Layout.TENSOR
+        kept = atom.form if atom.form in _OF_SEVERAL else Layout.TENSOR
     return replace(atom, definition_sites=frozenset(), form=kept)
 
 
@@ -289,9 +291,10 @@ def _in_another_order(at: _Index) -> Data | None:
 
 
 def _at_positions_of_all(at: _Index) -> Data | None:
-    """By positions among the rows of all ranks."""
+    """By positions among the rows of all ranks, or by rows in another order."""
     gathered = _positions_of_all(at.index, at.node)
-    if not tensor_pairs.beside_replicated(at.run, [(at.node.value, at.atom), *gathered]):
+    own = [(one, data) for one in indices_of(at.node) for data in at.run.seen(one).data]
+    if not tensor_pairs.beside_replicated(at.run, [(at.node.value, at.atom), *gathered, *own]):
         return None
     return replace(at.atom.placed(Placement.REPLICATE), form=Layout.GATHERED)
 
@@ -332,6 +335,8 @@ def _by_rows(at: _Index) -> Data | None:
     forms = (NumberKind.RANGE, Layout.ORDER) if in_forward else (NumberKind.RANGE,)
     each = any(d.form in forms for d in at.index.data)
     form = Layout.TENSOR if each else Layout.MASKED
+    if each and at.atom.form in _OF_SEVERAL:
+        form = at.atom.form
     return replace(at.atom, definition_sites=frozenset(), form=form)
 
 

@@ -35,6 +35,8 @@ def met(run: RunState, operator: str, left: Data | None, right: Data | None) -> 
         return Placement.ROWS
     if operator == "@":
         placement: Placement | None = _matmul(left, right)
+        if placement is Placement.SUM and _are_in_two_orders(left, right):
+            return Placement.COUPLED
     else:
         one, other = placement_of(operator, left, right), placement_of(operator, right, left)
         placement = combine(operator, one, other)
@@ -114,6 +116,21 @@ def surely_crossed(left: Data | None, right: Data | None) -> bool:
         return True
     alike = left.form == right.form and left.form in (Layout.STACKED, Layout.PAIRS)
     return alike or (right.dim == 1 and right.ndim == 2)
+
+
+def _are_in_two_orders(left: Data | None, right: Data | None) -> bool:
+    if left is None or right is None:
+        return False
+    return in_another_order(left, right) or in_another_order(right, left)
+
+
+def in_another_order(rows: Data, others: Data) -> bool:
+    """Whether rows of several tensors under each other meet several rows for each sample.
+
+    The second of the one is the second sample's; that of the other is the first sample's, too.
+    """
+    by_place = rows.form in (Layout.STACKED, Layout.INTERLEAVED)
+    return by_place and others.form is Layout.TENSOR and others.several
 
 
 def both_plain(left: Data, right: Data) -> bool:

@@ -60,7 +60,7 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
     sliced = any(isinstance(one.slice, cst.Slice) for one in target.slice)
     longer = sliced and any(data.listed or _has_several(data) for data in rows)
     own = all(is_at_own_rows(run, target, data) for data in rows) and not longer
-    others = any(map(_are_of_all_ranks, new.atoms))
+    others = any(map(_are_of_all_ranks, new.atoms)) or _are_in_two_orders(run, target, rows)
     if rows and (not own or others or earlier_samples.is_written_of(run, target)):
         for data in rows:
             write_into_all(run, target, data)
@@ -70,6 +70,13 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
         _write_other_rows(run, target, rows, new)
     _write_replicated(run, target, owner, new)
     _note_gathered_argument(run, target, owner)
+
+
+def _are_in_two_orders(run: RunState, target: cst.Subscript, rows: list[Data]) -> bool:
+    """Whether an index, or what is written, has its rows in another order than the tensor."""
+    given = [*indices_of(target), *_given(run, target)]
+    beside = [(one, data) for one in given for data in run.seen(one).data]
+    return tensor_pairs.lie_in_two_orders([*((target.value, data) for data in rows), *beside])
 
 
 def _write_other_rows(run: RunState, target: cst.Subscript, rows: list[Data], new: Value) -> None:

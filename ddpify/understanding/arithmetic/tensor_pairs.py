@@ -21,6 +21,7 @@ from ddpify.understanding.arithmetic import (
 from ddpify.understanding.arithmetic.pair_placements import (
     LINEAR_IN,
     both_plain,
+    in_another_order,
     met,
     placement_of,
     result_of,
@@ -577,10 +578,12 @@ def beside_replicated(
 ) -> bool:
     """Whether this rank's rows meet the whole batch's: then they must be gathered as well.
 
-    What it computes of them, such as their number, must be that of the whole batch there.
+    What it computes of them, such as their number, must be that of the whole batch there. Rows
+    that lie in two orders meet only among those of the whole batch, too.
     """
     whole = (Layout.GATHERED, NumberKind.PLACE)  # or positions among them, of which rows pick some
-    if not any(d is not None and d.form in whole for _, d in operands):
+    of_all = any(d is not None and d.form in whole for _, d in operands)
+    if not of_all and (run.collating or not lie_in_two_orders(operands)):
         return False
     split = (Placement.SHARD, Placement.COUPLED, Placement.ROWS)
     rows = [(n, d) for n, d in operands if d is not None and d.placement in split]
@@ -591,6 +594,13 @@ def beside_replicated(
     for expression, data in (*rows, *parts):
         run.demand(expression, value(data), uses.ALL_ROWS)
     return bool(rows)
+
+
+def lie_in_two_orders(operands: Iterable[tuple[cst.BaseExpression, Data | None]]) -> bool:
+    """Whether a rank's own row of one operand stands beside another than in the whole batch."""
+    rows = [d for _, d in operands if d is not None and d.placement is Placement.SHARD]
+    pairs = permutations(rows, 2)
+    return any(one.dim == other.dim and in_another_order(one, other) for one, other in pairs)
 
 
 def is_never_zero(run: RunState, number: Data) -> bool:
