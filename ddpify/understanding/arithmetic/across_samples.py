@@ -271,6 +271,8 @@ def split_beside(run: RunState, operands: Iterable[tuple[cst.BaseExpression, Dat
     for (_, own), (shown, gathered) in permutations(operands, 2):
         if own is None or gathered is None or gathered.form is not Layout.GATHERED or gathered.flat:
             continue  # a slice has fewer rows
+        if own.form in (Layout.STACKED, Layout.INTERLEAVED):
+            continue  # which are not one behind the other in the rows of all ranks
         if not run.frames_forward() and not made_rows.can_be_split(run, gathered, own):
             continue
         if own.placement is Placement.SHARD and own.dim == gathered.dim == 0:

@@ -294,9 +294,31 @@ def _at_positions_of_all(at: _Index) -> Data | None:
     """By positions among the rows of all ranks, or by rows in another order."""
     gathered = _positions_of_all(at.index, at.node)
     own = [(one, data) for one in indices_of(at.node) for data in at.run.seen(one).data]
+    if _are_counted_elsewhere(at, own):
+        return _of_all(at, own)
     if not tensor_pairs.beside_replicated(at.run, [(at.node.value, at.atom), *gathered, *own]):
         return None
     return replace(at.atom.placed(Placement.REPLICATE), form=Layout.GATHERED)
+
+
+def _are_counted_elsewhere(at: _Index, own: Sequence[tuple[cst.BaseExpression, Data]]) -> bool:
+    """Whether positions are none of a rank's own rows: they take a place within each of these.
+
+    So are those that are computed, where a forward has several rows for each sample.
+    """
+    if at.run.collating or not at.run.module.editable:
+        return False
+    within = any(data.counting and shown is not at.shown for shown, data in own)
+    computed = [data for _, data in own if data.form is NumberKind.COMPUTED]
+    return within or any(tensor_pairs.lie_elsewhere(at.run, data, at.atom) for data in computed)
+
+
+def _of_all(at: _Index, own: Sequence[tuple[cst.BaseExpression, Data]]) -> Data:
+    """What positions among the rows of all ranks take of these."""
+    for shown, data in own:
+        at.run.demand(shown, value(data), uses.ALL_ROWS)
+    at.run.demand(at.node.value, value(at.atom), uses.A_STATISTIC)
+    return replace(at.atom.placed(Placement.REPLICATE), form=Layout.GATHERED, flat=True)
 
 
 def _with_global_positions(at: _Index) -> None:

@@ -61,6 +61,7 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
     longer = sliced and any(data.listed or _has_several(data) for data in rows)
     own = all(is_at_own_rows(run, target, data) for data in rows) and not longer
     others = any(map(_are_of_all_ranks, new.atoms)) or _are_in_two_orders(run, target, rows)
+    others = others or any(_counts_within(run, target, data) for data in rows)
     if rows and (not own or others or earlier_samples.is_written_of(run, target)):
         for data in rows:
             write_into_all(run, target, data)
@@ -77,6 +78,14 @@ def _are_in_two_orders(run: RunState, target: cst.Subscript, rows: list[Data]) -
     given = [*indices_of(target), *_given(run, target)]
     beside = [(one, data) for one in given for data in run.seen(one).data]
     return tensor_pairs.lie_in_two_orders([*((target.value, data) for data in rows), *beside])
+
+
+def _counts_within(run: RunState, target: cst.Subscript, rows: Data) -> bool:
+    """Whether the place in each row is told by which of the rows it is: ``z[i, i % 4] = 0``."""
+    part = _part_of_rows(run, target, rows)
+    along = part.value if isinstance(part, cst.Index) else None
+    within = [one for one in indices_of(target) if one is not along]
+    return any(data.counting for one in within for data in run.seen(one).data)
 
 
 def _write_other_rows(run: RunState, target: cst.Subscript, rows: list[Data], new: Value) -> None:

@@ -416,6 +416,8 @@ def _pair(
     of_others = single_samples.meet_others(run, node, [(e, d) for e, d in (left, right) if d])
     if of_others is not None:
         return of_others
+    if any(lie_elsewhere(run, *both) for both in permutations((left[1], right[1]))):
+        return _pairs_of_all(run, left, right)
     _count_replicated(run, left, right)
     _place_found(run, left, right)
     placement = met(run, operator, left[1], right[1])
@@ -521,15 +523,29 @@ def _count_replicated(
 
 def place_among_all(run: RunState, operands: Sequence[Operand]) -> None:
     """Ask for positions among the rows of all ranks where a function takes them beside rows."""
-    for (shown, numbers), (_, others) in permutations(operands, 2):
+    for (shown, numbers), (beside, others) in permutations(operands, 2):
         for one, rows in product(numbers.data, others.data):
-            if rows.placement is Placement.SHARD and not rows.counting:
+            if lie_elsewhere(run, one, rows):
+                _pairs_of_all(run, (shown, one), (beside, rows))
+            elif rows.placement is Placement.SHARD and not rows.counting:
                 _place_beside(run, shown, one, rows)
 
 
 def _place_beside(run: RunState, shown: cst.BaseExpression, numbers: Data, rows: Data) -> None:
     if numbers.counting and (not run.frames_forward() or _is_plain_batch(run, rows)):
         run.demand(shown, value(numbers), uses.POSITIONS)
+
+
+def lie_elsewhere(run: RunState, numbers: Data | None, rows: Data | None) -> bool:
+    """Whether a forward sets positions beside rows of which a rank has no single stretch.
+
+    A rank's part of the positions would be others than those of its rows.
+    """
+    if numbers is None or rows is None or not numbers.counting or not run.frames_forward():
+        return False
+    own = rows.placement is Placement.SHARD and not rows.counting and not rows.opaque
+    editable = run.module.editable and not run.collating
+    return own and editable and not _is_plain_batch(run, rows)
 
 
 def _place_found(run: RunState, *operands: tuple[cst.BaseExpression, Data | None]) -> None:
