@@ -37,6 +37,9 @@ WITHIN = [
     "r = h[torch.arange(len(h)), torch.arange(len(h)) % 4]",
     "r = h[torch.arange(len(h)), torch.arange(len(h)).remainder(4)]",
     "r = h.clone()\nr[torch.arange(len(r)), torch.arange(len(r)) % 4] = 0",
+    "r = h[range(len(h)), [i % 4 for i in range(len(h))]]",
+    "r = h[list(range(len(h))), [i % 4 for i in range(len(h))]]",
+    "r = h * 1\nr[range(len(h)), [i % 4 for i in range(len(h))]] = 0",
     "s = h @ h.t()\nr = s[torch.arange(len(s)), torch.arange(len(s))]",
 ]
 

@@ -29,6 +29,7 @@ from ddpify.understanding.batching import (
     batch_cuts,
     batch_rows,
     joint_loaders,
+    per_sample_lists,
     row_numbers,
 )
 from ddpify.understanding.forms import Column, Layout, NumberKind
@@ -293,12 +294,18 @@ def _in_another_order(at: _Index) -> Data | None:
 def _at_positions_of_all(at: _Index) -> Data | None:
     """By positions among the rows of all ranks, or by rows in another order."""
     gathered = _positions_of_all(at.index, at.node)
-    own = [(one, data) for one in indices_of(at.node) for data in at.run.seen(one).data]
+    own = indices_as_tensors(at.run, at.node)
     if _are_counted_elsewhere(at, own):
         return _of_all(at, own)
     if not tensor_pairs.beside_replicated(at.run, [(at.node.value, at.atom), *gathered, *own]):
         return None
     return replace(at.atom.placed(Placement.REPLICATE), form=Layout.GATHERED)
+
+
+def indices_as_tensors(run: RunState, node: cst.Subscript) -> list[tuple[cst.BaseExpression, Data]]:
+    """What the parts of an index hold, with lists of positions taken for tensors of them."""
+    held = [(one, per_sample_lists.as_index(run.seen(one))) for one in indices_of(node)]
+    return [(one, data) for one, index in held for data in index.data]
 
 
 def _are_counted_elsewhere(at: _Index, own: Sequence[tuple[cst.BaseExpression, Data]]) -> bool:

@@ -84,8 +84,8 @@ def _counts_within(run: RunState, target: cst.Subscript, rows: Data) -> bool:
     """Whether the place in each row is told by which of the rows it is: ``z[i, i % 4] = 0``."""
     part = _part_of_rows(run, target, rows)
     along = part.value if isinstance(part, cst.Index) else None
-    within = [one for one in indices_of(target) if one is not along]
-    return any(data.counting for one in within for data in run.seen(one).data)
+    beside = indexed_rows.indices_as_tensors(run, target)
+    return any(data.counting for shown, data in beside if shown is not along)
 
 
 def _write_other_rows(run: RunState, target: cst.Subscript, rows: list[Data], new: Value) -> None:
