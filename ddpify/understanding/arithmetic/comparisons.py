@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.records import replace
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import lifted_rows, single_samples
+from ddpify.understanding.arithmetic import lifted_rows, orders, single_samples
 from ddpify.understanding.arithmetic.pair_placements import crossed
 from ddpify.understanding.arithmetic.tensor_pairs import (
     Operand,
@@ -45,7 +45,8 @@ _COMPARED: dict[Form, Form] = {Layout.ORDER: Layout.TENSOR, NumberKind.RANGE: Nu
 
 def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Value]) -> Value:
     """What is compared with what."""
-    operands = list(zip(nodes, values, strict=True))
+    operands = orders.as_numbers(run, *zip(nodes, values, strict=True))
+    values = [one for _, one in operands]
     if any(d.form is NumberKind.SHAPE for one in values for d in one.data):
         _read_shapes(run, operands)
         return REPLICATED

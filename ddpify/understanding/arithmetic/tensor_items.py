@@ -129,9 +129,10 @@ def _of_numbers_that_count(taken: _Taken) -> Value | None:
 
 
 def _of_a_permutation(taken: _Taken) -> Value | None:
-    """Some positions in the whole batch."""
+    """Some positions in the whole batch, or all of them with another dimension."""
     run, node, atom = taken.run, taken.node, taken.atom
-    if atom.form is not Layout.PERMUTATION or not bounds.takes_some(node):
+    others = bounds.takes_some(node) or len(node.slice) > 1
+    if atom.form is not Layout.PERMUTATION or not others:
         return None
     bounds.count_sizes(run, bounds.of_slices(node))
     whole = replace(atom.placed(Placement.REPLICATE), form=Layout.GATHERED)

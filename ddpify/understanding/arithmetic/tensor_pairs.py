@@ -15,6 +15,7 @@ from ddpify.understanding.arithmetic import (
     across_samples,
     booleans,
     lifted_rows,
+    orders,
     single_samples,
     unsure_sizes,
 )
@@ -77,6 +78,7 @@ BINARY = {
 
 def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right: Operand) -> Value:
     """``left operator right``; an operand that cannot stay partial is demanded."""
+    left, right = orders.as_numbers(run, left, right)
     matrix = operator == "@" and _is_turned_matrix(right[0])
     handmade_batches.meet(run, [left] if matrix else [left, right])
     repeated = _repeated(run, left, right) if operator == "*" else None

@@ -345,6 +345,8 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
         if atom.counting and not run.collating:
             run.demand(node, value(atom), uses.POSITIONS)
             return REPLICATED
+        if atom.form is Layout.PERMUTATION and not run.collating:  # of the rows of all ranks
+            return value(Data(Placement.REPLICATE, atom.loaders, form=NumberKind.PLACE))
         if atom.form is Layout.GATHERED and atom.opaque:
             return value(atom)  # perhaps one of several tensors
         if atom.form is Layout.GATHERED and not atom.dim and run.frames_forward():

@@ -10,7 +10,7 @@ import libcst as cst
 from ddpify.records import replace
 from ddpify.understanding import alternatives, narrowing, uses
 from ddpify.understanding.arguments import argument_at
-from ddpify.understanding.arithmetic import tensor_pairs
+from ddpify.understanding.arithmetic import orders, tensor_pairs
 from ddpify.understanding.batching import (
     batch_parts,
     collating,
@@ -136,7 +136,7 @@ def _sum(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     total = sample_totals.total(run, node, argument_at(node, 0), args[0]) if args else None
     if total is not None:
         return total
-    for atom in args[0].atoms if args else ():
+    for atom in map(orders.as_number, args[0].atoms) if args else ():
         numbers = per_sample_lists.numbers(value(atom))
         if numbers:
             run.demand(node, numbers, "sum()")

@@ -77,7 +77,8 @@ _NO_DRAWS = frozenset(
     "seed getstate setstate get_state set_state default_rng Generator Random RandomState".split()
 )
 _SINGLE = ("torch.rand", "torch.randn", "torch.randint", "torch.bernoulli", "torch.normal")
-_NO_ROUNDS = (*SEVERAL_TENSORS, NumberKind.SHAPE)  # what gives no row in each round
+# What gives no row of a rank's own in each round.
+_NO_ROUNDS = (*SEVERAL_TENSORS, NumberKind.SHAPE, Layout.PERMUTATION)
 _LOOPING = ("range", "enumerate", "zip", "reversed")
 _AUGMENTING = (
     "Random", "ColorJitter", "GaussianBlur", "ElasticTransform", "AutoAugment", "RandAugment",

@@ -29,6 +29,8 @@ class Demands(State):
             self.mixes(node, *what.data)
             return
         for data in what.data:
+            if data.form is Layout.PERMUTATION:
+                continue  # of all rows, on every rank
             if data.behind:  # which of its dimensions is that of the rows is not known
                 for met in data.behind:
                     self.demand(met, self.seen(met), reader)

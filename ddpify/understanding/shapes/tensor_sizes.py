@@ -87,7 +87,8 @@ def elements(data: Data, node: cst.BaseExpression | None = None) -> Value:
         return value(replace(data, ndim=0))
     if data.placement is Placement.ROWS and data.definition_sites and data.form is not Layout.ROW:
         return value(replace(data, form=NumberKind.NUMBER))
-    alike = data.form is Layout.ROW or data.placement.partial or not data.placement.local
+    whole = data.form in (Layout.ROW, Layout.PERMUTATION)
+    alike = whole or data.placement.partial or not data.placement.local
     definition_sites = frozenset() if node is None else frozenset({node})
     added_up = data.placed(Placement.SUM)
     counted = replace(
@@ -99,6 +100,8 @@ def elements(data: Data, node: cst.BaseExpression | None = None) -> Value:
 def shape(data: Data) -> Data:
     """The sizes of a tensor. The first of ragged rows says nothing about the batch's size."""
     placement = Placement.COUPLED if data.ragged else data.placement
+    if data.form is Layout.PERMUTATION:  # of all rows
+        placement = Placement.REPLICATE
     sizes = replace(data, placement=placement, form=NumberKind.SHAPE, definition_sites=frozenset())
     return replace(sizes, found_in=frozenset())
 
@@ -126,7 +129,8 @@ def global_size(data: Data) -> Value | None:
         return value(replace(data, form=NumberKind.NUMBER))
     if data.placement is Placement.COUPLED:
         return value(data)  # as large as the rows of all ranks make it
-    if data.form is Layout.GATHERED and data.placement is Placement.REPLICATE:
+    whole = data.form is Layout.GATHERED and data.placement is Placement.REPLICATE
+    if whole or data.form is Layout.PERMUTATION:
         return value(replace(data.placed(Placement.REPLICATE), form=NumberKind.TOTAL))
     return None if data.placement is Placement.SHARD else REPLICATED
 
