@@ -81,3 +81,21 @@ def test_rows_in_one_order_stay_divided(trial: Trial, place: str) -> None:
     if place == "loop":
         text = script(place, f"{lines}\nloss = loss + r.mean()")
         assert "gather" not in str(trial.converted(text))
+
+
+def test_what_unseen_code_leaves_where_it_is_stays_divided(trial: Trial) -> None:
+    net = (
+        "class Net(nn.Transformer):\n"
+        "    def __init__(self):\n"
+        "        super().__init__(4, 2, 1, 1, 8, 0.0)\n\n"
+        "    def forward(self, words):\n"
+        "        return self.encoder(words)\n\n\n"
+    )
+    text = script("loop", "loss = F.mse_loss(out.view(-1, 4), torch.cat([targets, targets * 2]))")
+    text = text.replace("torch.manual_seed", net + "torch.manual_seed", 1)
+    text = text.replace("nn.Linear(4, 4)", "Net()").replace("model(inputs)", "model(words)")
+    text = text.replace("out = ", "words = torch.stack([inputs, inputs * 2])\n        out = ")
+    text = text.replace("        loss = F.mse_loss(out, targets)\n", "")
+    verdict = trial.verdict(text)
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+    assert "gather" not in str(trial.converted(text))

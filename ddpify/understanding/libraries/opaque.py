@@ -224,9 +224,15 @@ def opaque(
     if not shards:
         return _of_replicated(run, node, [*args, *kwargs.values()])
     loaders = frozenset(loader for d in shards for loader in d.loaders)
-    made = Data(Placement.SHARD, loaders, opaque=True, form=_form(shards))
+    made = Data(Placement.SHARD, loaders, dim=_common_dim(shards), opaque=True, form=_form(shards))
     made = replace(made, behind=frozenset(site for d in shards for site in d.behind))
     return value(replace(made, segments=next((d.segments for d in shards if d.segments), ())))
+
+
+def _common_dim(rows: list[Data]) -> int:
+    """Where the rows lie in all that unseen code gets: it is taken to leave them there."""
+    dims = {data.dim for data in rows}
+    return max(*dims, 0) if len(dims) == 1 else 0  # that of a single sample is none
 
 
 def _held_tensors(
