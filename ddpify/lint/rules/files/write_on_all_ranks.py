@@ -177,8 +177,6 @@ def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
         return True  # what is missing there has to be installed before, on one rank or on all
     if not script.strict and only_some_write(script, effect):
         return True
-    if effect.kind == "write" and effect.site.module is not script.module and not script.strict:
-        return True  # its path is seldom seen from here
     if not script.strict and is_past_a_folder(script, effect.site.node):
         return True
     call = effect.site.node
