@@ -84,8 +84,8 @@ class Diagnostic:
     """One finding.
 
     ``single`` marks what is no error yet: the script runs in one process, and this is what
-    `ddpify convert` takes care of. ``cell`` is the 1-based cell of a notebook. ``about`` is the
-    file and line of the place itself, where this is a call that leads to it.
+    `ddpify convert` takes care of. ``cell`` is the 1-based cell of a notebook. ``about`` are the
+    files and lines of the places themselves, where this is a call that leads to them.
     """
 
     path: str
@@ -98,7 +98,7 @@ class Diagnostic:
     single: bool = field(compare=False, default=False)
     fix: Fix | None = field(compare=False, default=None)
     cell: int | None = None
-    about: tuple[str, int] | None = field(compare=False, default=None)
+    about: tuple[tuple[str, int], ...] = field(compare=False, default=())
 
     @property
     def subject(self) -> tuple[object, ...]:

@@ -96,7 +96,7 @@ def in_other_files(
     inner = [file for file in script.project.files if file.editable and file is not script.module]
     find = _needed if script.kind == SINGLE else _wrong
     said = [*find(script, inner, codes, unfinished)]
-    fixable = {(one.code, one.about) for one in found if one.fix is not None}
+    fixable = {(one.code, place) for one in found if one.fix is not None for place in one.about}
     more = {(one.path, *one.subject): one for one in said if (one.code, _place(one)) not in fixable}
     return (
         tuple(str(file.path.resolve()) for file in inner),
@@ -110,8 +110,8 @@ def _place(one: Diagnostic) -> tuple[str, int]:
 
 
 def _as_sure(one: Diagnostic, said: Iterable[Diagnostic]) -> Diagnostic:
-    """A finding as sure as the same is in the file that it is about."""
-    same = (x.confidence for x in said if x.code == one.code and _place(x) == one.about)
+    """A finding as sure as the same is in the files that it is about."""
+    same = (x.confidence for x in said if x.code == one.code and _place(x) in one.about)
     return replace(one, confidence=max([one.confidence, *same]))
 
 
@@ -150,7 +150,6 @@ def _wrong(
 
 
 def _diagnostic(rule: Rule, script: Script, path: str, finding: Finding) -> Diagnostic:
-    about = finding.about
     return Diagnostic(
         path,
         script.positions.span(finding.node),
@@ -161,5 +160,5 @@ def _diagnostic(rule: Rule, script: Script, path: str, finding: Finding) -> Diag
         confidence_of(script, rule, finding),
         single=script.kind == SINGLE and rule.group in OF_RANKS,
         fix=usable(script, finding.fix),
-        about=(str(about.module.path.resolve()), about.line) if about is not None else None,
+        about=tuple((str(one.module.path.resolve()), one.line) for one in finding.about),
     )

@@ -27,14 +27,14 @@ TEXT_CODES = frozenset({"DDP905"})  # also found in files that are not Python
 class Finding:
     """What a rule yields: the node that it is about, one sentence, and perhaps a fix.
 
-    ``about`` is the place itself, where the node is a call that leads to it. ``confidence`` is at
-    most that of the rule.
+    ``about`` are the places themselves, where the node is a call that leads to them.
+    ``confidence`` is at most that of the rule.
     """
 
     node: cst.CSTNode
     message: str
     fix: Fix | None = None
-    about: Site | None = None
+    about: tuple[Site, ...] = ()
     confidence: Confidence = Confidence.CERTAIN
 
 

@@ -99,9 +99,10 @@ def _with_what_others_need(
 def _not_said(
     found: Iterable[Diagnostic], said: set[tuple[str, tuple[str, int]]], read: set[str]
 ) -> Iterator[Diagnostic]:
-    """The findings but for calls that lead to a place which is said in a file that is read."""
+    """The findings but for calls that lead to places which are all said in files that are read."""
     for one in found:
-        if one.about is None or one.about[0] not in read or (one.code, one.about) not in said:
+        elsewhere = [place[0] in read and (one.code, place) in said for place in one.about]
+        if not elsewhere or not all(elsewhere):
             yield one
 
 

@@ -49,6 +49,11 @@ ENTRY = (
     + SETUPS["distributed"].split("optimizer =")[0]
     + 'if __name__ == "__main__":\n    Trainer(model, rank).fit(loader, epochs)\n'
 )
+MARK = """
+def mark(epoch):
+    with open("done", "w") as file:
+        file.write(str(epoch))
+"""
 FOUND = [("trainer.py", 6, "DDP501"), ("trainer.py", 10, "DDP501"), ("trainer.py", 28, "DDP405")]
 
 
@@ -225,3 +230,16 @@ def test_the_root_is_no_higher_than_what_is_imported(tmp_path: Path) -> None:
     assert highest_imported(text, entry, tmp_path) == tmp_path / "project"
     assert highest_imported("import torch, trainer\n", entry, tmp_path) is None
     assert highest_imported(text, entry, tmp_path / "other") is None
+
+
+def test_a_call_that_leads_to_several_places_names_them_all(project: Path) -> None:
+    (found,) = linted(project, "train.py")
+    assert "open() in trainer.py:6 and save() in trainer.py:10" in found.message
+    (project / "helpers.py").write_text(MARK)
+    marked = TRAINER.replace("        save(", "        mark(epochs)\n        save(")
+    (project / "trainer.py").write_text("from helpers import mark\n" + marked)
+    said = linted(project, "train.py", "trainer.py")
+    assert ["helpers.py:3" in one.message for one in said if one.path.endswith("train.py")] == [
+        True
+    ]
+    assert not any(Path(one.path).name == "train.py" for one in linted(project))

@@ -95,22 +95,33 @@ _KINDS = ("save", "write")
 )
 def check(script: Script) -> Iterator[Finding]:
     """Writes that more than one rank makes to one path."""
+    there: dict[cst.CSTNode, list[Effect]] = {}
     for effect in script.facts.effects.values():
         places = _places(script, effect)
         if not places or effect.kind not in _KINDS or _takes_away(effect):
             continue
         if into_open_file(script, effect) or has_own_path(script, effect):
             continue  # where it is opened says enough
-        name = effect.name.rsplit(".", 1)[-1]
         node = next((one for one in places if not _excused(script, effect, one)), None)
         if node is not None:
-            fix = None if script.has_fsdp else _fix(script, effect, node, name)
-            place = f"the same file with {name}(){_elsewhere(effect, node)}"
-            what = f"all ranks write {place}: it may be corrupt"
-            if appends(script, effect):
-                what = f"all ranks append to {place}: what is added comes once for each of them"
-            about = effect.site if node is not effect.site.node else None
-            yield Finding(node, what, fix, about)
+            there.setdefault(node, []).append(effect)
+    for node, effects in there.items():
+        yield _finding(script, node, effects)
+
+
+def _finding(script: Script, node: cst.CSTNode, effects: list[Effect]) -> Finding:
+    """What is found at a place, or at a call that leads to several."""
+    names = [effect.name.rsplit(".", 1)[-1] for effect in effects]
+    acts = dict.fromkeys(
+        f"{name}(){_elsewhere(one, node)}" for name, one in zip(names, effects, strict=True)
+    )
+    files = f"the same file{'s' if len(acts) > 1 else ''} with {' and '.join(acts)}"
+    what = f"all ranks write {files}: {'they' if len(acts) > 1 else 'it'} may be corrupt"
+    if all(appends(script, effect) for effect in effects):
+        what = f"all ranks append to {files}: what is added comes once for each of them"
+    fix = None if script.has_fsdp else _fix(script, effects[0], node, names[0])
+    about = tuple(one.site for one in effects if one.site.node is not node)
+    return Finding(node, what, fix, about)
 
 
 def _takes_away(effect: Effect) -> bool:
