@@ -8,10 +8,16 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.libraries.object_kinds import BARS
+from ddpify.lint.scripts.unread import (
+    is_for_show,
+    is_kept_unread,
+    names_an_argument,
+    unread_arguments,
+)
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of
-from ddpify.understanding.values import UNKNOWN, Class, Function, Instance
+from ddpify.understanding.taint.sources import WORLD
+from ddpify.understanding.values import UNKNOWN, Class, Const, Function, Instance, QualifiedName
 
 _ITERABLE = ("IterableDataset", "IterDataPipe")
 _SAMPLERS = ("torch.utils.data.Sampler", "torch.utils.data.sampler.Sampler",
@@ -24,8 +30,6 @@ _CHOOSING = tuple(
 # Words that make it doubtful that all ranks get the same. They only ever silence a rule.
 _OF_RANKS = re.compile(r"(?i)(?<![a-z])rank(?![a-z])|world_?size|num_replicas|num_shards")
 _GIVING = frozenset("__init__ __new__ __len__ __getitem__ __getitems__ __iter__ __next__".split())
-_SHOWING = frozenset({*BARS, "builtins.print"})
-_TELLING = frozenset({"info", "debug", "warning", "log"})
 # Libraries whose data sets give every process the same samples.
 _MADE_BY = ("torch.utils.data.", "torchvision.datasets.", "datasets.")
 _SAME_FOR_ALL = ("torch", "torchvision", "torchaudio", "torchtext", "datasets", "builtins", "numpy")
@@ -117,13 +121,16 @@ def knows_its_rank(script: Script, one: Instance) -> bool:
     """Whether what gives samples, what that calls, or what it is made with depends on the rank."""
     kinds = [one.type.node, *_bases(one.type)] if isinstance(one.type, Class) else []
     places = [one.site, *(method for kind in kinds for method in _giving(kind))]
+    unread = {inner for given in unread_arguments(script, one) for inner in walk(given)}
     return any(
         isinstance(node, (cst.Name, cst.Attribute, cst.Call))
-        and script.has_rank_number(node)
-        and not _is_for_show(script, node)
+        and script.has_own_number(node)
+        and node not in unread
+        and not (names_an_argument(script, node) or is_kept_unread(script, node))
+        and not is_for_show(script, node)
         for place in places
         for node in script.reached(place)
-        if node in script.owners
+        if node in script.owners and node is not one.site
     )
 
 
@@ -137,43 +144,31 @@ def _giving(kind: cst.CSTNode) -> Iterator[cst.CSTNode]:
 def speaks_of_ranks(script: Script, one: Instance) -> bool:
     """Whether an object's class has a word for a rank: where it comes from may not be seen."""
     kinds = [one.type.node, *_bases(one.type)] if isinstance(one.type, Class) else []
+    unread = {*unread_arguments(script, one)}
+    given = one.site.args if kinds and isinstance(one.site, cst.Call) else ()
     return any(
         isinstance(node, (cst.Name, cst.Attribute, cst.SimpleString))
         and _OF_RANKS.search(code_of(node))
-        and not _is_for_show(script, node)
-        for kind in kinds
-        for node in walk(kind)
+        and not (_is_written(script, node) or is_kept_unread(script, node))
+        and not is_for_show(script, node)
+        for place in (*kinds, *(one.value for one in given if one.value not in unread))
+        for node in walk(place)
     )
 
 
-def _is_for_show(script: Script, node: cst.CSTNode) -> bool:
-    """Whether a node only decides who prints, or who shows a progress bar, or is what is shown."""
-    below = node
-    for above in script.structure_of(node).up(node):
-        if isinstance(above, cst.Call) and below in above.args:
-            names = script.names(above.func)
-            if "builtins.print" in names or (names & _SHOWING and below is not above.args[0]):
-                return True
-        if isinstance(above, cst.If):
-            return below is above.test and above.orelse is None and _only_shows(script, above.body)
-        if isinstance(above, (cst.BaseSmallStatement, cst.FunctionDef)):
-            return False
-        below = above
-    return False
-
-
-def _only_shows(script: Script, body: cst.BaseSuite) -> bool:
-    """``print(...)``, ``batches = tqdm(batches)``, and nothing else."""
-    lines = [one for block in body.body for one in getattr(block, "body", (block,))]
-    calls = [getattr(one, "value", None) for one in lines]
-    return all(
-        isinstance(one, cst.Call)
-        and (
-            script.names(one.func) & _SHOWING
-            or (isinstance(one.func, cst.Attribute) and one.func.attr.value in _TELLING)
-        )
-        for one in calls
-    )
+def _is_written(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether a number is the same for all ranks, as a default that nothing replaces and how many
+    ranks there are; or whether its name is only declared there.
+    """
+    above = script.structure_of(node).parents.get(node)
+    if names_an_argument(script, node) or (isinstance(above, cst.Attribute) and above.attr is node):
+        return True
+    labels = script.labels(node)
+    held = script.value(node).atoms
+    written = held and all(isinstance(x, (Const, QualifiedName)) for x in held)
+    if isinstance(node, cst.SimpleString):
+        return False  # the name of an entry, whose value is not seen
+    return labels == {WORLD} or bool(written and not labels)
 
 
 def _bases(kind: Class) -> list[cst.CSTNode]:

@@ -16,21 +16,23 @@ from ddpify.understanding.taint.flow_edges import FlowEdge
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import ANY_RANK, WORLD
 
-_NUMBERS = ANY_RANK | {WORLD}
+NUMBERS = ANY_RANK | {WORLD}
 
 
-def numbered(flow: Flow) -> set[Location]:
+def numbered(flow: Flow, numbers: frozenset[str] = NUMBERS) -> set[Location]:
     """What holds a rank's number, or anything that is made of it."""
-    start = {location for location, label in flow.begun if label in _NUMBERS}
+    start = {location for location, label in flow.begun if label in numbers}
     for edge in flow.edges:
-        if not _is_answer(edge) and any(one.label in _NUMBERS for one in _all(edge.source)):
+        if not _is_answer(edge) and any(one.label in numbers for one in _all(edge.source)):
             start |= set(edge.targets)
     return flow.derived(start, without=_is_answer)
 
 
-def is_numbered(made: Iterable[Dependency], known: set[Location]) -> bool:
+def is_numbered(
+    made: Iterable[Dependency], known: set[Location], numbers: frozenset[str] = NUMBERS
+) -> bool:
     """Whether a rank's number is in what an expression depends on."""
-    return any(one.label in _NUMBERS or one.location in known for one in _all(made))
+    return any(one.label in numbers or one.location in known for one in _all(made))
 
 
 def _all(made: Iterable[Dependency]) -> Iterable[Dependency]:

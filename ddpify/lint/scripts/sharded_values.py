@@ -15,6 +15,7 @@ from ddpify.lint.scripts.rank_numbers import is_numbered, numbered
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED, MAY_ASK, OTHER, SINGLE
 from ddpify.lint.scripts.told import is_told_otherwise
 from ddpify.lint.scripts.understood import Understood
+from ddpify.lint.scripts.unread import unread_arguments
 from ddpify.lint.scripts.unseen_batches import is_unseen, unseen_loops
 from ddpify.lint.scripts.unseen_steps import note_unseen_steps
 from ddpify.source import Source
@@ -341,7 +342,9 @@ class Reading(Understood):
         return any(
             isinstance(one, cst.Call)
             and any(
-                self._is_rank(argument.value, self.owners.get(one, module)) for argument in one.args
+                self._is_rank(argument.value, self.owners.get(one, module))
+                and argument.value not in self._unread(one)
+                for argument in one.args
             )
             for one in made
         )
@@ -371,19 +374,52 @@ class Reading(Understood):
         shuffles = loader.arguments.get("shuffle", UNKNOWN).constant() is True
         if not known and not shuffles:
             return True  # a data set that gives its samples in turn may split them itself
-        chosen = [argument(call, "dataset", 0)]
         if not _surely_none(self._given(loader, "sampler", _NONE)):
-            chosen.append(argument(call, "sampler", 3))
-        return any(self.has_rank_number(one.value) for one in chosen if one)
+            chosen = argument(call, "sampler", 3)
+            if chosen is not None and self.has_rank_number(chosen.value):
+                return True
+        given = argument(call, "dataset", 0)
+        return given is not None and self._may_be_part(given.value, known)
+
+    def _may_be_part(self, given: cst.BaseExpression, known: Value) -> bool:
+        """Whether a rank's number may decide about a data set: where a class of the project has
+        it, its own number, in an argument that this class reads.
+        """
+        made = [one for one in known.atoms if isinstance(one, Instance)]
+        calls = [one.site for one in made if isinstance(one.type, Class)]
+        if not calls or len(calls) < len(known.atoms):
+            return self.has_rank_number(given)
+        return any(
+            self.has_own_number(one.value)
+            for call in calls
+            if isinstance(call, cst.Call)
+            for one in call.args
+            if one.value not in self._unread(call)
+        )
+
+    def _unread(self, call: cst.Call) -> set[cst.BaseExpression]:
+        """The arguments of a call of which no class that it makes an object of makes anything."""
+        made = [one for one in self.instances(call) if one.site is call]
+        kept = [{*unread_arguments(self, one)} for one in made]
+        return set.intersection(*kept) if kept else set()
 
     def has_rank_number(self, node: cst.BaseExpression) -> bool:
         """Whether a rank's number, or how many there are, went into a value: not an answer."""
         made = self.flow.made_of.of(node, self.owners[node])
         return is_numbered(made, self._numbered)
 
+    def has_own_number(self, node: cst.BaseExpression) -> bool:
+        """Whether a rank's own number went into a value: how many there are is the same for all."""
+        made = self.flow.made_of.of(node, self.owners[node])
+        return is_numbered(made, self._own_numbered, ANY_RANK)
+
     @cached_property
     def _numbered(self) -> set[Location]:
         return numbered(self.flow)
+
+    @cached_property
+    def _own_numbered(self) -> set[Location]:
+        return numbered(self.flow, ANY_RANK)
 
     def _are_options(self, call: cst.Call, given: Value | None) -> bool:
         """Whether no sampler is in what a call is given as ``**options``: all entries are seen, or

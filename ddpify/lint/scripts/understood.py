@@ -175,6 +175,16 @@ class Understood:
         """Qualified names of the library things that an expression may be."""
         return set(library_names(self.facts.values.get(node)))
 
+    @cached_property
+    def read_attributes(self) -> frozenset[str]:
+        """The names of all attributes that any file reads."""
+        return frozenset(
+            one.attr.value
+            for structure in self.structures.values()
+            for one in structure.all(cst.Attribute)
+            if not isinstance(structure.parents.get(one), cst.AssignTarget)
+        )
+
     def instances(self, node: cst.CSTNode) -> list[Instance]:
         """The objects that an expression may be."""
         return [a for a in self.value(node).atoms if isinstance(a, Instance)]
