@@ -82,7 +82,8 @@ def _device_object(script: Script, call: cst.Call, bare: bool) -> bool:
     given = call.args[-1].value if call.args else None  # the index, where there is one
     if given is None or script.flow.sources(given, script.module) & ANY_RANK:
         return False
-    if is_numbered_text(script, given) or (len(call.args) > 1 and is_one_number(script, given)):
+    listed = len(call.args) > 1 or isinstance(given, cst.Subscript)
+    if is_numbered_text(script, given) or (listed and is_one_number(script, given)):
         return True
     if any(device.index is not None for device in devices):
         numbered = all(d.index is not None or not bare for d in devices)

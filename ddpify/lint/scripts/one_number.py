@@ -10,7 +10,7 @@ from ddpify.understanding.taint.sources import ANY_RANK
 
 def is_one_number(script: Script, node: cst.BaseExpression) -> bool:
     """``0``, a name that is set to it alone, and ``gpus[0]`` where the list is written in the
-    source, or is an option.
+    source, or is an option, also in a function that is given it.
     """
     if isinstance(node, cst.Integer) or is_set_to_a_number(script, node):
         return True
@@ -24,7 +24,7 @@ def is_one_number(script: Script, node: cst.BaseExpression) -> bool:
     module = script.owners.get(node, script.module)
     if script.flow.sources(node, module) & ANY_RANK:
         return False
-    return _is_written(script, node.value) or _is_option(script, node.value)
+    return _is_one_list(script, node.value, 4)
 
 
 def is_set_to_a_number(script: Script, node: cst.BaseExpression) -> bool:
@@ -53,16 +53,17 @@ def is_numbered_text(script: Script, node: cst.BaseExpression) -> bool:
     )
 
 
-def _is_written(script: Script, node: cst.BaseExpression) -> bool:
-    """Whether all that a name is set to are lists of numbers."""
+def _is_one_list(script: Script, node: cst.BaseExpression, depth: int) -> bool:
+    """Whether all that an expression may be are lists that are the same for all ranks."""
     if isinstance(node, (cst.List, cst.Tuple)):
-        return all(isinstance(one.value, cst.Integer) for one in node.elements)
-    if not isinstance(node, (cst.Name, cst.Attribute)):
+        return all(isinstance(one.value, (cst.Integer, cst.SimpleString)) for one in node.elements)
+    if _is_option(script, node):
+        return True
+    if not isinstance(node, (cst.Name, cst.Attribute)) or not depth:
         return False
-    edges = script.flow.edges_into(script.control.locations(node))
-    kept = [edge.value for edge in edges]
+    kept = [edge.value for edge in script.flow.edges_into(script.control.locations(node))]
     return bool(kept) and all(
-        isinstance(one, (cst.List, cst.Tuple)) and _is_written(script, one) for one in kept
+        one is not None and _is_one_list(script, one, depth - 1) for one in kept
     )
 
 

@@ -86,8 +86,10 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.one_number import is_one_number
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.side_effects import VISIBLE, environment_key
+from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.sources import ANY_RANK
 
 _CHOOSES = frozenset({"torch.cuda.set_device", "torch.accelerator.set_device_index"})
@@ -111,11 +113,17 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if _comes_too_late(script, assign):
             continue
-        if not script.control.spawned and _names_gpus(script, assign.value):
+        if _names_gpus(script, assign.value) and _is_of_ranks(script, assign):
             yield Finding(
                 assign,
                 "every rank hides the same GPUs from itself: they share what is left",
             )
+
+
+def _is_of_ranks(script: Script, assign: cst.Assign) -> bool:
+    """Whether ranks run it: what starts them may tell them apart."""
+    spawned = script.control.spawned
+    return not spawned or any(assign in script.reached(one) for one in spawned)
 
 
 def _comes_too_late(script: Script, assign: cst.Assign) -> bool:
@@ -136,7 +144,11 @@ def _comes_too_late(script: Script, assign: cst.Assign) -> bool:
 
 
 def _names_gpus(script: Script, given: cst.BaseExpression) -> bool:
-    """Whether a value is a literal GPU: of several, and of an option, there may be one a rank."""
+    """Whether a value is a literal GPU, or one out of a list: of several, and of an option, there
+    may be one a rank.
+    """
+    if any(isinstance(one, cst.Subscript) and is_one_number(script, one) for one in walk(given)):
+        return True
     held = _text(script, given)
     several = "," if script.strict else ""
     return isinstance(held, str) and held.replace(several, "").replace(" ", "").isdigit()
