@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.scripts.loss_inputs import takes
+from ddpify.lint.scripts.made_here import is_made_without
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.taint.reaching_definitions import reaching_definition
 from ddpify.understanding.values import UNKNOWN, Instance, Params, deep_atoms
@@ -69,7 +70,10 @@ def _backwards_of(script: Script, node: cst.Call) -> set[cst.CSTNode]:
         if (
             one in above
             or made in above
-            or derived & script.flow.locations(made, script.owners[one])
+            or (
+                derived & script.flow.locations(made, script.owners[one])
+                and not is_made_without(script, made, node, derived)
+            )
         ):
             found.add(one)
     return found

@@ -101,7 +101,7 @@ from ddpify.lint.scripts.model_layers import is_part_of
 from ddpify.lint.scripts.resolved import is_resolved
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.separate_losses import are_averaged_together
-from ddpify.lint.scripts.unwrapped import module_of, taken_out, wrapper_of
+from ddpify.lint.scripts.unwrapped import module_of, taken_out, takes_out, wrapper_of
 from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import read_as
@@ -152,10 +152,14 @@ def _is_bypass(script: Script, call: cst.Call, target: cst.BaseExpression) -> bo
 
 def _is_a_name(script: Script, node: cst.BaseExpression) -> bool:
     """Whether something is held by a name: not taken out of the wrapper there, by a function or a
-    property either.
+    property either, or where the name is set.
     """
     if module_of(node) is not None or isinstance(node, cst.Call):
         return False
+    if isinstance(node, (cst.Name, cst.Attribute)):
+        kept = script.flow.edges_into(script.control.locations(node))
+        if any(edge.value is not None and takes_out(edge.value) for edge in kept):
+            return False
     return not (isinstance(node, cst.Attribute) and any(read_as(script.facts, node)))
 
 
