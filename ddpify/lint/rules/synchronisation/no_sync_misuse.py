@@ -85,12 +85,15 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.changing import may_change
+from ddpify.lint.scripts.hand_averages import may_average_by_hand
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.wrapped_here import wrappers_here
 from ddpify.understanding.libraries.distributed import DDP
 
 _FORWARD = "the backward outside is not averaged: the wrapper decides that in the forward"
 _BACKWARD = "saves nothing: the wrapper decided in the forward, outside, that this is averaged"
+_ALL = "no backward is outside, where gradients are averaged: the ranks drift apart"
 _STEP = "the optimizer steps on this rank's own gradients: the ranks drift apart"
 
 
@@ -125,14 +128,22 @@ def _judge(
     inside = list(script.reached(block.body))
     backward = any(node in script.facts.backwards for node in inside)
     forward = any(_runs(script, node, wrapper) for node in inside)
+    in_window = any(may_change(script, guard.test, block) for guard in script.control.guards(block))
     if forward and not backward:
-        meant = script.control.guards(block) or script.control.without_grad(block.body)
+        meant = in_window or script.control.without_grad(block.body)
         return None if meant else _FORWARD  # under a condition: of all but the last of a window
     if backward and not forward:
         return _BACKWARD
     if sometimes or not backward:
         return None
-    return _STEP if any(_steps(script, node) for node in inside) else None
+    if any(_steps(script, node) for node in inside):
+        return _STEP
+    return _ALL if not in_window and _holds_all(script, inside) else None
+
+
+def _holds_all(script: Script, inside: list[cst.CSTNode]) -> bool:
+    """Whether no backward is outside, and nothing averages gradients in another way."""
+    return script.facts.backwards.keys() <= {*inside} and not may_average_by_hand(script)
 
 
 def _runs(script: Script, node: cst.CSTNode, wrapper: cst.BaseExpression) -> bool:
