@@ -30,7 +30,7 @@ def runs_only_after(
     if depth == 0:
         return False
     caller = script.structure_of(early).function(early)
-    inside = _calls(script, caller) if caller is not None else _imports(script, early)
+    inside = _made(script, caller) if caller is not None else _imports(script, early)
     if inside and all(runs_only_after(script, late, one, depth - 1) for one in inside):
         return True
     outside = _calls(script, function)
@@ -42,6 +42,19 @@ def _calls(script: Script, function: cst.CSTNode | None) -> Sequence[cst.CSTNode
     if not isinstance(function, cst.FunctionDef) or function in script.control.spawned:
         return []
     return [one.node for one in script.control.callers(function)]
+
+
+def _made(script: Script, function: cst.CSTNode) -> Sequence[cst.CSTNode]:
+    """The places that call a function, without those in classes that nothing makes."""
+    found = _calls(script, function)
+    return [one for one in found if not _is_of_an_unmade_class(script, one)] or found
+
+
+def _is_of_an_unmade_class(script: Script, node: cst.CSTNode) -> bool:
+    """``super().__init__()`` in a class of which the run makes no object."""
+    function = script.structure_of(node).function(node)
+    made = isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
+    return made and not _calls(script, function)
 
 
 def _imports(script: Script, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
