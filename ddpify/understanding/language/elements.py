@@ -12,7 +12,6 @@ from ddpify.understanding import alternatives, mapping_classes, uses
 from ddpify.understanding.arguments import local_data
 from ddpify.understanding.arithmetic import (
     index_kinds,
-    lifted_rows,
     picked_by_rows,
     picked_views,
     single_samples,
@@ -22,15 +21,13 @@ from ddpify.understanding.arithmetic import (
 from ddpify.understanding.batching import (
     batch_rows,
     carried_values,
-    collating,
     collating_order,
     handmade_batches,
     per_sample_lists,
-    ragged_samples,
 )
 from ddpify.understanding.definition_sites import given_as, reduced
 from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
-from ddpify.understanding.language import chosen_keys
+from ddpify.understanding.language import chosen_keys, rounds_over_rows
 from ddpify.understanding.libraries import (
     container_layers,
     dotted_names,
@@ -333,58 +330,7 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
     if isinstance(atom, Class):
         return iterate(run, node, own_methods.called(run, node, value(atom), "iter") or UNKNOWN)
     if isinstance(atom, Data):
-        of_all = lifted_rows.asked(run, "unbind", [atom])
-        if of_all is not None:
-            return of_all
-        if atom.form is Layout.SAMPLES:
-            return value(replace(collating.sample(atom), form=Layout.SAMPLE))
-        if atom.dim == NO_ROWS:
-            return value(ragged_samples.one_of(atom) if run.collating else collating.sample(atom))
-        if atom.form is Layout.SIZED:
-            return REPLICATED
-        if atom.counting and not run.collating:
-            run.demand(node, value(atom), uses.POSITIONS)
-            return REPLICATED
-        if atom.form is Layout.PERMUTATION and not run.collating:  # of the rows of all ranks
-            return value(Data(Placement.REPLICATE, atom.loaders, form=NumberKind.PLACE))
-        if atom.form is Layout.GATHERED and atom.opaque:
-            return value(atom)  # perhaps one of several tensors
-        if atom.form is Layout.GATHERED and not atom.dim and run.frames_forward():
-            return value(atom.placed(Placement.REPLICATE))  # one of the samples of all ranks
-        if atom.form in SEVERAL_TENSORS or atom.opaque:
-            unseen = atom.form not in SEVERAL_TENSORS and atom.placement is Placement.SHARD
-            if unseen and not run.frames_forward():
-                run.demand(node, value(atom), uses.PERHAPS_SAMPLES)
-            elif unseen:
-                run.facts.rows.taken_apart[node] = run.site(node)
-            whole = atom.form is Layout.BATCH
-            return value(replace(atom, form=Layout.PART) if whole else atom)  # perhaps of rows
-        if atom.dim > 0 and atom.placement is Placement.SHARD:
-            return value(replace(atom, dim=atom.dim - 1, definition_sites=frozenset(), ndim=0))
-        if atom.form is Layout.MIXED:
-            run.demand(node, value(atom), uses.POSITIONS)
-            return REPLICATED
-        if atom.form is NumberKind.SHAPE and atom.placement is Placement.SHARD:
-            run.demand(node, value(atom), uses.A_COUNT)
-            return REPLICATED
-        if atom.form is Layout.LISTED:  # which cannot be gathered as a tensor's rows are
-            return value(replace(atom, placement=Placement.ROWS, form=Layout.ROW))
-        if _is_of_own_length(run, atom):
-            run.demand(node, value(atom), uses.POSITIONS)  # a rank has fewer rounds, or more
-        definition_sites = {
-            Placement.SHARD: frozenset({node}),
-            # they are replicated where what they were picked from is
-            Placement.ROWS: atom.definition_sites,
-        }.get(atom.placement, frozenset())
-        form = Layout.ROW if definition_sites else atom.form
-        row = replace(
-            atom,
-            placement=tensor_parts.picked(atom.placement),
-            definition_sites=definition_sites,
-            form=form,
-        )
-        row = single_samples.one_by_one(run, row, node) if form is Layout.ROW else row
-        return value(replace(row, ndim=0, one_each=atom.one_each or atom.placement.partial))
+        return rounds_over_rows.element(run, node, atom)
     if isinstance(atom, ReplicatedTensor):
         return batch_rows.element(run, atom)
     if isinstance(atom, Number) and atom.least is not None:
@@ -394,17 +340,6 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
     return (
         value(replace(atom, ndim=max(atom.ndim - 1, 0))) if isinstance(atom, Params) else REPLICATED
     )
-
-
-def _is_of_own_length(run: RunState, picked: Data) -> bool:
-    """Whether a loop through picked rows may have more rounds on one rank than on another.
-
-    Not through what a loop over all samples has of each: on whichever rank, it is the same.
-    """
-    if picked.placement is not Placement.ROWS or picked.form is Layout.ROW or run.collating:
-        return False
-    sites, in_turn = picked.definition_sites, run.facts.rows.in_turn
-    return not sites or not all(in_turn.get(site) for site in sites)
 
 
 def unpacked(run: RunState, whole: Value, position: int, count: int) -> Value:
