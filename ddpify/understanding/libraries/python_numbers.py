@@ -1,4 +1,4 @@
-"""Python's own functions on numbers: ``len``, ``sum``, ``abs``, ``range``, and rounding."""
+"""Python's own functions that count and compute: ``abs``, ``range``, and rounding."""
 
 from __future__ import annotations
 
@@ -8,34 +8,15 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.records import replace
-from ddpify.understanding import alternatives, narrowing, uses
+from ddpify.understanding import uses
 from ddpify.understanding.arguments import argument_at
-from ddpify.understanding.arithmetic import orders, tensor_pairs
-from ddpify.understanding.batching import (
-    batch_parts,
-    collating,
-    per_sample_lists,
-    ragged_samples,
-    sample_totals,
-)
-from ddpify.understanding.forms import SEVERAL_TENSORS, Layout, NumberKind
-from ddpify.understanding.libraries import own_methods
+from ddpify.understanding.batching import collating
+from ddpify.understanding.forms import Layout, NumberKind
+from ddpify.understanding.libraries import lengths, python_sums
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import tensor_sizes
-from ddpify.understanding.syntax import displayed
-from ddpify.understanding.values import (
-    NO_ROWS,
-    REPLICATED,
-    Atom,
-    Data,
-    Instance,
-    Number,
-    Value,
-    deep_atoms,
-    join,
-    value,
-)
+from ddpify.understanding.values import NO_ROWS, REPLICATED, Atom, Data, Number, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -62,171 +43,6 @@ def rounded(atom: Atom) -> Atom:
 def _abs(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``abs(x)``: of each element of a tensor."""
     return tensor_function(run, node, "torch.abs", "abs", args, {})
-
-
-def _len(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
-    own = own_methods.called(run, node, args[0], "len") if args else None
-    if own is not None and own.data:  # of a batch's rows
-        return value(*own.data)
-    if run.collating and args:
-        samples = collating.length(args[0])
-        if samples is not None:
-            return tensor_sizes.count(samples, node)
-        if any(isinstance(a, Data) and a.dim == NO_ROWS for a in args[0].atoms):
-            return args[0]  # of each sample, its own
-    results = []
-    for one in args:
-        if not any(isinstance(a, Instance) and a.each for a in one.atoms):
-            run.demand(node, per_sample_lists.numbers(one), "len()")  # range(0, n, 2)
-        per_sample_lists.count_some(run, argument_at(node, 0), one)
-    for atom in (
-        per_sample_lists.rows(value(*alternatives.taken_apart(args[0].atoms))).atoms if args else ()
-    ):
-        atom = per_sample_lists.one_each(run, atom) or atom
-        pieces = isinstance(atom, Data) and atom.form is Layout.PIECES
-        if pieces or batch_parts.are_several(atom, run, argument_at(node, 0)):
-            results.append(REPLICATED)
-            continue
-        sizes = isinstance(atom, Data) and atom.form is NumberKind.SHAPE
-        if (
-            not sizes
-            and isinstance(atom, Data)
-            and atom.opaque
-            and atom.placement is Placement.SHARD
-        ):
-            run.demand(argument_at(node, 0), value(atom), "len()")  # perhaps of several tensors
-            results.append(REPLICATED)
-            continue
-        rows = (
-            isinstance(atom, Data)
-            and atom.placement is Placement.SHARD
-            and atom.form is not NumberKind.SHAPE
-            and atom.dim == 0
-            and not (atom.form in SEVERAL_TENSORS and narrowing.is_shown_listed(run, node))
-        )
-        if isinstance(atom, Data) and not sizes and _is_counted_by_all(atom):
-            results.append(tensor_sizes.elements(atom))
-            continue
-        if isinstance(atom, Data) and not run.collating and per_sample_lists.is_item_of_list(atom):
-            results.append(value(replace(atom, form=Layout.TENSOR)))
-            continue
-        mixed = per_sample_lists.mixed_items(run, atom)
-        if mixed is not None:
-            results.append(tensor_sizes.elements(mixed))
-            continue
-        gathered = isinstance(atom, Data) and atom.form is Layout.GATHERED and atom.dim == 0
-        results.append(tensor_sizes.count(atom, node) if rows or gathered else REPLICATED)  # type: ignore[arg-type]
-    return join(*results) if results else REPLICATED
-
-
-def _is_counted_by_all(rows: Data) -> bool:
-    """Whether only the rows of all ranks tell how many these are: those at places, or pairs."""
-    picked = rows.placement is Placement.ROWS and bool(rows.definition_sites)
-    return picked or rows.placement is Placement.COUPLED
-
-
-def _sum(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
-    """``sum(tensor)`` adds up its rows; ``sum(values)`` adds values, which keep their placement."""
-    results = []
-    if len(args) == 2 and run.collating:
-        lists = run.iterate(argument_at(node, 0), args[0])
-        joined = ragged_samples.joined(run, node, lists)
-        if joined is not None:
-            return joined
-    total = sample_totals.total(run, node, argument_at(node, 0), args[0]) if args else None
-    if total is not None:
-        return total
-    for atom in map(orders.as_number, args[0].atoms) if args else ():
-        numbers = per_sample_lists.numbers(value(atom))
-        if numbers:
-            run.demand(node, numbers, "sum()")
-            continue
-        if len(args) == 2 and (joined := _joined_lists(run, node, atom, args[1])):
-            results.append(joined)
-            continue
-        mixed = per_sample_lists.mixed_items(run, atom)
-        if mixed is not None:
-            results.append(value(mixed))
-            continue
-        if isinstance(atom, Data) and atom.form is NumberKind.SHAPE:
-            run.demand(argument_at(node, 0), value(atom), "sum()")
-            continue
-        if isinstance(atom, Data) and (atom.form is Layout.PIECES or atom.dim > 0):
-            results.append(value(_added_tensors(atom)))
-            continue
-        if isinstance(atom, Data):
-            rows = atom.placement is Placement.SHARD
-            added = atom.placed(Placement.SUM if rows else atom.placement)
-            results.append(value(replace(added, one_each=atom.ndim < 2)))
-            continue
-        items = per_sample_lists.of_list(atom) if isinstance(atom, Instance) else None
-        items = items or per_sample_lists.one_each(run, atom)
-        if items is not None:
-            results.append(value(replace(items.placed(Placement.SUM), one_each=True)))
-            continue
-        summed = atom.elements if isinstance(atom, Instance) else value(atom)
-        inside = list(deep_atoms(summed))
-        held = [a for a in inside if isinstance(a, Data)]
-        if isinstance(atom, Instance) and atom.each and _are_items_of_lists(held):
-            results += [value(replace(a.placed(Placement.SUM), dim=0, one_each=True)) for a in held]
-            continue
-        if any(map(_is_of_all, held)) and len({a.placement for a in held}) > 1:
-            _sum_whole(run, argument_at(node, 0), held)
-        per_sample_lists.count_beside_whole(run, argument_at(node, 0), value(*inside))
-        results += [value(_as_sum(a)) for a in held]
-    return join(*results) if results else REPLICATED
-
-
-def _joined_lists(
-    run: RunState, node: cst.BaseExpression, atom: Atom, start: Value
-) -> Value | None:
-    """``sum(lists, [])``, one list with all items of the others; None where none are added up."""
-    if not isinstance(atom, Instance) or not any(a.type == "list" for a in start.of(Instance)):
-        return None
-    per_sample_lists.take_all(run, value(atom))  # of which each may bring several
-    inner = [one.elements for one in atom.elements.of(Instance) if one.type == "list"]
-    made = run.instance(node, run.module, "list")
-    run.put(made, "*", join(*inner, value(*atom.elements.data)))
-    return value(made)
-
-
-def _are_items_of_lists(held: list[Data]) -> bool:
-    """Whether these are of lists with an item for each row, such as the lengths of its texts."""
-    return bool(held) and all(map(per_sample_lists.is_item_of_list, held))
-
-
-def _sum_whole(run: RunState, shown: cst.BaseExpression, held: list[Data]) -> None:
-    """Ask for all of what is added to something of all ranks: no part stays one beside that."""
-    listed = [(one, run.seen(one).data) for one in displayed(shown) or ()]
-    for one, parts in listed or [(shown, held)]:
-        run.demand(one, value(*(d for d in parts if d.placement.partial)), uses.ARITHMETIC)
-
-
-def _is_of_all(part: Data) -> bool:
-    """Whether this is computed of all ranks' rows, or will be, or meets a rank's own."""
-    rows = part.placement in (Placement.COUPLED, Placement.SHARD)
-    return rows or tensor_pairs.is_loss_of_all(part)
-
-
-def _added_tensors(several: Data) -> Data:
-    """The sum of several tensors with rows, or of what lies before the dimension of the rows."""
-    left = replace(several, form=Layout.TENSOR, definition_sites=frozenset())
-    if several.form is Layout.PIECES:
-        return left
-    return replace(left, dim=several.dim - 1, ndim=max(several.ndim - 1, 0))
-
-
-def _as_sum(part: Data) -> Data:
-    """What several such values add up to: numbers of rows are still numbers of rows.
-
-    Of means with denominators of their own, each is reduced by itself.
-    """
-    kept = part.placement is Placement.COUNT or part.form is Layout.GATHERED
-    form = part.form if kept else Layout.TENSOR
-    opaque, one_each = part.opaque, part.one_each
-    definition_sites = part.definition_sites if part.placement is Placement.ROWS else frozenset()
-    added = replace(part.placed(part.placement), opaque=opaque, form=form, one_each=one_each)
-    return part if part.counted else replace(added, definition_sites=definition_sites)
 
 
 def _range(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
@@ -301,8 +117,8 @@ def position(counting: list[Data]) -> Value:
 
 
 FUNCTIONS: dict[str, Callable[..., Value]] = {
-    "len": _len,
-    "sum": _sum,
+    "len": lengths.length,
+    "sum": python_sums.total,
     "range": _range,
     "abs": _abs,
 }
