@@ -11,6 +11,8 @@ from ddpify.understanding.arithmetic import loop_indices
 from ddpify.understanding.batching import (
     per_sample_lists,
 )
+from ddpify.understanding.forms import Layout
+from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -78,6 +80,19 @@ def _is_number(atom: Atom) -> bool | None:
     return None if atom.ndim is None else atom.ndim == 0
 
 
+def reaches_rows(index: Value, before: int) -> bool:
+    """Whether a mask over so many dimensions before the rows has rows along the same one.
+
+    As ``out[tokens != 0]`` does where time steps come first: the samples of each step that it
+    leaves lie beside each other.
+    """
+    held = (one for one in index.atoms if isinstance(one, Data) and one.dim == before)
+    return any(
+        not one.opaque and (one.placement is Placement.SHARD or one.form is Layout.GATHERED)
+        for one in held
+    )
+
+
 def left_open(run: RunState, node: cst.Subscript, ndim: int) -> int:
     """For how many dimensions an ellipsis stands."""
     kinds = [index_kind(run, element.slice)[0] for element in node.slice]
@@ -131,6 +146,8 @@ def dimension_left(run: RunState, node: cst.Subscript, dim: int) -> int:
         kind, index = index_kind(run, element.slice)
         if kind == "ellipsis" or at > dim or (at == dim and kind != "new"):
             break
+        if kind == "index" and reaches_rows(index, dim - at):
+            return at
         gone = kind == "index" and isinstance(index.constant(), int)
         dim += (kind == "new") - gone
         at += not gone

@@ -23,6 +23,7 @@ from ddpify.understanding.arithmetic.index_kinds import (
     is_one_wide,
     leaves_one_each,
     left_open,
+    reaches_rows,
     takes_one,
 )
 from ddpify.understanding.batching import (
@@ -144,6 +145,8 @@ def _by_parts(run: RunState, node: cst.Subscript, atom: Data, ndim: int) -> Data
             dim += 1
         elif dim == atom.dim:
             return _index_rows(run, node, atom, element.slice, kind, index)
+        elif kind == "index" and reaches_rows(index, atom.dim - dim):
+            return _left_of_steps(run, node, atom, dim)
         else:
             one = kind == "index" and takes_one(run, element.slice, index)
             if one is None:
@@ -152,6 +155,15 @@ def _by_parts(run: RunState, node: cst.Subscript, atom: Data, ndim: int) -> Data
                 atom = replace(atom, dim=atom.dim - 1, several=False)  # that dimension is gone
             dim += not one
     return _all_rows(run, node, atom)
+
+
+def _left_of_steps(run: RunState, node: cst.Subscript, atom: Data, dim: int) -> Data:
+    """What a mask leaves of each time step, one after the other, from a dimension on."""
+    if run.collating or dim:
+        return replace(_of_unknown_place(run, node, atom), dim=dim, opaque=False)
+    names = atom.names or frozenset({node.value})
+    left = replace(atom, definition_sites=frozenset(), names=names, form=Layout.MASKED, dim=0)
+    return replace(left, ndim=0, parted=True)
 
 
 def ask_for_others(run: RunState, node: cst.Subscript, tensors: Sequence[Data]) -> None:
@@ -366,7 +378,8 @@ def _by_rows(at: _Index) -> Data | None:
     form = Layout.TENSOR if each else Layout.MASKED
     if each and at.atom.form in _OF_SEVERAL:
         form = at.atom.form
-    return replace(at.atom, definition_sites=frozenset(), form=form)
+    parted = at.atom.parted or (at.atom.form is Layout.INTERLEAVED and not each)  # by time steps
+    return replace(at.atom, definition_sites=frozenset(), form=form, parted=parted)
 
 
 def _by_a_counter(at: _Index) -> Data | None:

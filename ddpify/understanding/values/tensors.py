@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 NO_ROWS = -99  # the dimension of the rows of a single sample, which has none
 
+# A sum or a mean of rows goes by no order of theirs.
+_ORDERED = (Placement.SHARD, Placement.ROWS, Placement.COUPLED)
+
 
 @record
 class Data(Atom):
@@ -122,6 +125,7 @@ class Data(Atom):
             one_each=placement is Placement.SHARD and self._may_be_one_each,
             boolean=False,
             views=frozenset(),
+            parted=self.parted and placement in _ORDERED,
             listed=False,
             relative=None,
             column=Column.NONE,
