@@ -130,13 +130,21 @@ def _rows(
     if _takes_one(part) or (index is not None and are_of_one_sample(index)):
         return single_sample(dim)
     kept = ReplicatedTensor(dim, dim, last=atom.last and isinstance(part, cst.Slice))
-    if index is not None and replicated_tensors(index):
+    if index is not None and replicated_tensors(index) and not _is_made_of(index, atom):
         refute(run, atom)  # a table that the batch picks from
     several = index is None or _listed(part) or bool(replicated_tensors(index))
     if several or any(isinstance(a, Data) for a in index.atoms):  # type: ignore[union-attr]
         return value(kept)
     refute(run, atom)
     return REPLICATED
+
+
+def _is_made_of(index: Value, atom: ReplicatedTensor) -> bool:
+    """Whether an index comes of the same rows, as a mask of ``rows[ids.view(-1) == 0]`` does."""
+    return any(
+        other.dim == atom.dim and other.definition_sites & atom.definition_sites
+        for other in replicated_tensors(index)
+    )
 
 
 def _listed(part: cst.BaseSlice) -> bool:
