@@ -38,6 +38,7 @@ from ddpify.understanding.libraries import (
     mode_switches,
     object_kinds,
     opaque,
+    own_tensors,
     partial_calls,
     replicated_calls,
     sample_hooks,
@@ -245,7 +246,7 @@ def _instantiate(
             container_methods.of_container(run, node, instance, "update", args, {})
             for name, given in kwargs.items():
                 run.put(instance, f"[{name!r}]", given)
-    return value(instance)
+    return own_tensors.made(instance, args)
 
 
 def _fill_fields(run, node, instance: Instance, made: Class, args, kwargs) -> None:  # type: ignore[no-untyped-def]
