@@ -33,6 +33,8 @@ class ReplicatedCall:
     models: frozenset[Instance]
     gathered: bool  # rows of all ranks, to be trained on
     in_loop: bool = True  # over a loader's batches, of which one is current
+    normalises: bool = False  # by the statistics of what it gets, perhaps
+    single: bool = False  # perhaps one sample, whose first dimension has no rows
 
 
 @dataclass(repr=False, slots=True)

@@ -21,8 +21,19 @@ from ddpify.understanding.libraries import (
 )
 from ddpify.understanding.model_structure import may_have_batchnorm
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.structure import walk
-from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms, value
+from ddpify.understanding.values import (
+    Atom,
+    Data,
+    Instance,
+    Number,
+    ReplicatedTensor,
+    Tup,
+    Value,
+    deep_atoms,
+    value,
+)
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -51,20 +62,24 @@ def note(
     elif node not in run.facts.forwards.sharded_calls:
         on_all = _trains_on_all(run, model, given)
         on_all = on_all and not is_loss_of_a_model(run.facts, node, given, result)
-        if not on_all and not run.in_batch_loop() and not _normalises_after(run, node, model):
+        if not on_all and not run.in_batch_loop() and not _normalises(run, node, model):
             return
         if on_all:
-            _try_on_rows(run, node, model, given)
+            _try_on_rows(run, node, model, [[_rows_of_a_rank(one) for one in given]])
+        elif _trains_on_what_all_hold(run, node, model):
+            _try_on_rows(run, node, model, _as_rows_of_a_rank(run, node, given))
         known = run.facts.forwards.replicated_calls.get(node)
         models = (known.models if known else frozenset()) | {model}
         gathered = on_all or (known is not None and known.gathered)
         in_loop = run.in_batch_loop() or (known is not None and known.in_loop)
+        normalises = _normalises(run, node, model) or (known is not None and known.normalises)
+        single = dimensions.of_value(given[0]) == 1 or (known is not None and known.single)
         run.facts.forwards.replicated_calls[node] = ReplicatedCall(
-            run.site(node), models, gathered, in_loop
+            run.site(node), models, gathered, in_loop, normalises, single
         )
 
 
-def _normalises_after(run: RunState, node: cst.BaseExpression, model: Instance) -> bool:
+def _normalises(run: RunState, node: cst.BaseExpression, model: Instance) -> bool:
     """Whether batch normalisation would take what all ranks hold for parts of the last batch."""
     if not run.current_loaders or run.modes.at(run.facts, run.site(node), model) is False:
         return False
@@ -72,18 +87,31 @@ def _normalises_after(run: RunState, node: cst.BaseExpression, model: Instance) 
 
 
 def _try_on_rows(
-    run: RunState, node: cst.BaseExpression, model: Instance, given: list[Value]
+    run: RunState, node: cst.BaseExpression, model: Instance, ways: list[list[Value]]
 ) -> None:
-    """Find out whether a model that gets the rows of all ranks alone would do with a rank's."""
-    forwards, changed = run.facts.forwards, run.reads_change
+    """Find out whether a model that only gets what all ranks hold would do with a rank's rows.
+
+    ``ways``: its arguments, with rows in the place of some; it must do with each.
+    """
+    forwards = run.facts.forwards
     if run.trials or model in forwards.row_calls or model in forwards.tried_on_rows:
         return
+    tried = [_treats_rows_alone(run, node, model, given) for given in ways]
+    forwards.tried_on_rows[model] = bool(tried) and all(tried)
+
+
+def _treats_rows_alone(
+    run: RunState, node: cst.BaseExpression, model: Instance, given: list[Value]
+) -> bool:
+    """Whether a model, tried on rows, makes a row of each."""
+    changed = run.reads_change
     with run.trying() as learned:
-        made = run.call(node, value(model), [*map(_rows_of_a_rank, given)], {})
+        made = run.call(node, value(model), given, {})
     run.undo_tried()
     run.reads_change = changed
-    rowwise = not trial_runs.mixes(learned) and all(_is_rows(a) for a in made.atoms)
-    forwards.tried_on_rows[model] = rowwise and bool(made.atoms)
+    mixes = trial_runs.mixes(learned) or learned.forwards.statistics
+    mixes = mixes or learned.rows.replicated_rows  # it meets a whole batch's
+    return not mixes and bool(made.atoms) and all(_is_rows(a) for a in made.atoms)
 
 
 def _rows_of_a_rank(one: Value) -> Value:
@@ -95,6 +123,32 @@ def _rows_of_a_rank(one: Value) -> Value:
             for a in one.atoms
         )
     )
+
+
+def _trains_on_what_all_hold(run: RunState, node: cst.BaseExpression, model: Instance) -> bool:
+    """Whether a model is trained on noise, or else on what no loader gives, beside its batches."""
+    if run.no_grad or not run.in_batch_loop() or _is_without_work(run, model):
+        return False
+    return run.modes.at(run.facts, run.site(node), model) is not False
+
+
+def _as_rows_of_a_rank(
+    run: RunState, node: cst.BaseExpression, given: list[Value]
+) -> list[list[Value]]:
+    """Its arguments with rows for the first tensor, and for all that may be as long."""
+    named = isinstance(node, cst.Call) and any(a.keyword or a.star for a in node.args)
+    places = [place for place, one in enumerate(given) if _may_be_a_tensor(one)]
+    ndims = [dimensions.of_value(one) or 0 for one in given]
+    if named or places[:1] != [0] or (len(places) > 1 and not all(ndims[i] for i in places)):
+        return []
+    loaders = frozenset[Instance]().union(*run.current_loaders)
+    rows = [value(Data(Placement.SHARD, loaders, ndim=ndim)) for ndim in ndims]
+    every = [rows[i] if i in places else one for i, one in enumerate(given)]
+    return [[*rows[:1], *given[1:]], every][: len(places)]
+
+
+def _may_be_a_tensor(one: Value) -> bool:
+    return any(isinstance(atom, (Number, ReplicatedTensor, Data)) for atom in one.atoms)
 
 
 def _note_work(run: RunState, node: cst.BaseExpression, model: Instance, *, shared: bool) -> None:
