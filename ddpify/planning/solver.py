@@ -182,7 +182,7 @@ def _refuse_what_is_lost(plan: Plan) -> None:
         plan.refuse(unshared.refuse_reading(demand))
     found = (
         *unshared.taken_together(facts),
-        *unshared.lost_losses(facts),
+        *unshared.lost_losses(plan),
         *unshared.of_places(facts),
         *files_that_stay.states(facts),
         *files_that_stay.lengths(facts),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from ddpify.planning import losses_of_all
 from ddpify.planning.other_kinds import lost_loss
+from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal, at
 from ddpify.understanding import uses
 from ddpify.understanding.facts import Demand, Facts, Site
@@ -81,13 +83,15 @@ _OF_PLACES: tuple[tuple[Callable[[Facts], Iterable[Site]], str, str], ...] = (
 """Where such a thing stands in the script, what it is, and what would help."""
 
 
-def lost_losses(facts: Facts) -> Iterator[Refusal]:
+def lost_losses(plan: Plan) -> Iterator[Refusal]:
     """The losses that cannot be followed back to a batch: their reduction would be a guess."""
+    facts = plan.facts
     unused = set(unused_losses(facts))
     for site, loss in facts.backwards.values():
         if site not in unused and not any(isinstance(atom, Data) for atom in loss.atoms):
-            alike = bool(loss.atoms) and facts.forwards.row_calls
-            yield at(site, _ALIKE, _SIZED) if alike else lost_loss(site)
+            alike = bool(loss.atoms) and bool(facts.forwards.row_calls)
+            if not (alike and losses_of_all.is_shared(plan, site)):
+                yield at(site, _ALIKE, _SIZED) if alike else lost_loss(site)
 
 
 def unused_losses(facts: Facts) -> Iterator[Site]:

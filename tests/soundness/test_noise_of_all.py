@@ -1,4 +1,4 @@
-"""Models that are trained on noise that no batch gives."""
+"""Models that are trained on noise that no batch gives: of a size of its own, or drawn again."""
 
 from __future__ import annotations
 
@@ -20,6 +20,18 @@ torch.set_default_dtype(torch.float64)
 size = 6
 rows = torch.randn(22, 4)
 loader = DataLoader(TensorDataset(rows, torch.arange(22) % 3), batch_size=size, drop_last=True)
+
+
+class Noise:
+    def __init__(self):
+        self.z = torch.zeros(6, 3)
+
+    def sample(self):
+        self.z.normal_()
+
+
+def draw(z):
+    z.data.normal_(0, 1)
 
 
 class Maker(nn.Module):
@@ -56,11 +68,21 @@ DRAWN = [
     ("z = torch.zeros(size, 3)", "z.normal_()"),
     ("kept = torch.zeros(size, 3)", "z = kept.normal_()"),
     ("z = torch.randn(size, 3)", "pass"),
+    ("", "z = torch.randn(6, 3)"),
+    ("", "z = torch.empty(6, 3).normal_()"),
+    ("", "z = torch.zeros(6, 3); z.data.normal_()"),
+    ("count = 6", "z = torch.randn(count, 3)"),
+    ("z = torch.zeros(6, 3)", "z.normal_()"),
+    ("z = torch.zeros(6, 3).double()", "z.data.normal_(0, 1)"),
+    ("z = torch.zeros(6, 3)", "draw(z)"),
+    ("z = torch.zeros(8, 3)", "z.data.uniform_(-1, 1); z.data.mul_(2)"),
+    ("noise = Noise()", "noise.sample(); z = noise.z"),
 ]
 MADE = [
     "self.two(h)",
     "self.two(h - h.mean(0))",
     "self.two(h) / h.std()",
+    "self.two(h[torch.arange(len(h)).flip(0)])",
 ]
 SCALED = [
     ("0.5", "self.two(h) * scale"),
@@ -94,3 +116,17 @@ def test_one_that_mixes_its_rows_computes_them_whole(trial: Trial, made: str) ->
 @pytest.mark.parametrize(("scale", "made"), SCALED)
 def test_what_comes_beside_the_noise(trial: Trial, scale: str, made: str) -> None:
     _same(trial, _written(*DRAWN[0], made).replace("maker(z)", f"maker(z, {scale})"))
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "sum(p.pow(2).sum() for p in maker.parameters())",  # no forward to be shared
+        "maker.two(torch.tanh(torch.randn(5))).pow(2).mean()",  # of one sample
+    ],
+)
+def test_a_loss_that_no_rank_can_share_is_refused(trial: Trial, loss: str) -> None:
+    script = _written(*DRAWN[3]).replace("F.softplus(-judge(fake)).mean()", loss)
+    verdict = trial.verdict(script)
+    assert verdict.outcome is Outcome.REFUSED, verdict.detail
+    assert "every rank would do all of the work" in verdict.detail
