@@ -35,6 +35,7 @@ from ddpify.understanding.libraries.tensor_methods import (
     repeated,
     takes_sizes,
 )
+from ddpify.understanding.operators.in_place import OPERATORS
 from ddpify.understanding.operators.table import broadcasts
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds, tensor_sizes
@@ -231,6 +232,29 @@ def _by_key(call: _Call) -> Value | None:
     return value(call.atom) if named else None
 
 
+def _of_sizes(call: _Call) -> Value | None:
+    """``x.shape.__eq__(other)``: what is computed of sizes needs those of the global batch."""
+    if call.atom.form is not NumberKind.SHAPE:
+        return None
+    call.run.demand(call.receiver, value(call.atom), f"{call.name}()")
+    return REPLICATED
+
+
+def _by_operator(call: _Call) -> Value | None:
+    """``z.__setitem__(i, y)`` changes the rows of all ranks."""
+    run = call.run
+    if call.name not in OPERATORS or call.atom.listed:
+        return None
+    if run.collating:
+        run.mixes(call.node, call.atom)
+        return value(call.atom)
+    if call.atom.placement.local:
+        row_writes.write_into_all(run, receiver_of(call.node), call.atom)
+    for shown, one in call.given():
+        run.demand_held(shown, one, f"{call.name}()")
+    return value(call.atom)
+
+
 def _with_places_changed(call: _Call) -> Value | None:
     """A list or an array of a rank's rows that is changed so that they lie at other places."""
     run, node, atom = call.run, call.node, call.atom
@@ -324,10 +348,12 @@ _RULES = (
     _moved,
     _items,
     _by_key,
+    _by_operator,
     _with_places_changed,
     _copied_for_each_row,
     _looked_through,
     _split,
+    _of_sizes,
 )
 """The first that says something of a call is right; all other methods are operators."""
 

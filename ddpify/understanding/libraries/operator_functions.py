@@ -10,6 +10,7 @@ import libcst as cst
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import row_writes, tensor_pairs
 from ddpify.understanding.libraries import made_callables, opaque
+from ddpify.understanding.operators.in_place import OPERATORS
 from ddpify.understanding.values import REPLICATED, Instance, Value
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _BINARY = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
     "matmul": "@",
 }  # fmt: skip
-_OF_LISTS = ("iadd", "iconcat", "imul")
+_CHANGING = ("iconcat", *(name.strip("_") for name in OPERATORS))
 
 
 def _binary(operator: str) -> Callable[..., Value]:
@@ -34,13 +35,13 @@ def _binary(operator: str) -> Callable[..., Value]:
     return computed
 
 
-def _grown(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
-    """``operator.iadd(items, more)``: a list that takes more has others than a rank's rows."""
+def _changed(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+    """``operator.iadd(items, more)``: what takes more, or others, has not a rank's rows alone."""
     shown = argument_pairs(node, args, kwargs)
     for data in shown[0][1].data if shown else ():
         row_writes.write_into_all(run, shown[0][0], data)
     for expression, one in shown:
-        run.demand_held(expression, one, "operator.iadd()")
+        run.demand_held(expression, one, "a function of operator")
     return args[0] if args else REPLICATED
 
 
@@ -51,6 +52,6 @@ def _item(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Ke
 
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     **{f"operator.{name}": _binary(sign) for name, sign in _BINARY.items()},
-    **{f"operator.{name}": _grown for name in _OF_LISTS},
+    **{f"operator.{name}": _changed for name in _CHANGING},
     "operator.getitem": _item,
 }
