@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.soundness.judging import Outcome
+from benchmarks.soundness.judging import Outcome, Verdict
 from benchmarks.soundness.trying import Trial
 
 SCRIPT = """
@@ -61,6 +61,13 @@ def test_it_gets_all_samples_of_a_batch(trial: Trial, inside: str, outside: str)
     assert verdict.outcome is Outcome.SAME, verdict.detail
 
 
+def test_by_a_name_that_is_put_together(trial: Trial) -> None:
+    text = SCRIPT.replace("= Loader(", "= DataLoader(").replace("SET_INSIDE", "pass")
+    text = text.replace("SET_OUTSIDE", "setattr(loader, 'collate_' + 'fn', collate)")
+    verdict = trial.verdict(text)
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
 # A data set of whole batches, each of which is one sample to the loader.
 OF_ONE = """
 import torch
@@ -107,3 +114,27 @@ for epoch in range(2):
 def test_one_sample_is_put_together_alone(trial: Trial, loader: str) -> None:
     verdict = trial.verdict(OF_ONE.replace("LOADER", loader))
     assert verdict.outcome is Outcome.UNDIVIDED, verdict.detail
+
+
+PROPERTY = """\
+    @property
+    def collate_fn(self):
+        return collate
+
+    @collate_fn.setter
+    def collate_fn(self, function):
+        pass
+"""
+FOR_ALL_NAMES = """\
+    def __getattribute__(self, name):
+        return collate if name == "collate_fn" else super().__getattribute__(name)
+"""
+
+
+@pytest.mark.parametrize(
+    "method", [PROPERTY, "    collate_fn = property(lambda self: collate)\n", FOR_ALL_NAMES]
+)
+def test_a_class_that_computes_it_is_refused(trial: Trial, method: str) -> None:
+    text = SCRIPT.replace("SET_INSIDE", "pass").replace("SET_OUTSIDE", "")
+    converted = trial.converted(text.replace("    def __init__", f"{method}\n    def __init__"))
+    assert isinstance(converted, Verdict) and "put whole batches together" in converted.detail

@@ -15,6 +15,7 @@ from ddpify.understanding.forms import Layout
 from ddpify.understanding.libraries import (
     container_layers,
     distributed,
+    loader_settings,
     losses,
     made_dimensions,
     mode_switches,
@@ -72,6 +73,7 @@ def instantiated(
         run.facts.event(made, "make", run.site(node))
     if is_loader(made):
         _new_loader(run, made)
+        loader_settings.note_class(run, node, made)
     if isinstance(made.type, Class) and any(
         base.startswith("torch.optim.") and "lr_scheduler" not in base
         for base in made.type.library_bases()

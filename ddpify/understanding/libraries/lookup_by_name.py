@@ -98,9 +98,10 @@ def set_attribute(run: RunState, node: cst.BaseExpression, args: list[Value]) ->
             made.scope.names.update({str(name): args[2] for name in names})
         for owner in args[0].of(Instance):
             for name in names:
-                loader_settings.note(run, owner, str(name), args[2])
+                loader_settings.note(run, node, owner, str(name), args[2])
                 run.put(owner, str(name), args[2])
             if not names:
+                loader_settings.note_any(run, node, owner)
                 set_any(run, owner)
                 _set_unknown(run, owner, args[2])
     return REPLICATED
@@ -124,6 +125,7 @@ def set_any(run: RunState, owner: Instance) -> None:
 def note_change(run: RunState, variables_of: cst.BaseExpression, owner: Instance) -> None:
     """See that settings are changed by ``vars(x).update(..)`` or ``x.__dict__.update(..)``."""
     if _may_be_changed(run, variables_of):
+        loader_settings.note_any(run, variables_of, owner)
         set_any(run, owner)
 
 
