@@ -106,7 +106,10 @@ def joined(
 ) -> Result:
     """The result of a document that takes part in trainings which other files start."""
     codes = settings.codes - settings.ignored_in(Path(document.path))
-    text = source_from_bytes(document.data, document.path).text
+    try:
+        text = source_from_bytes(document.data, document.path).text
+    except DdpifyError:
+        return result  # which says so
     return _settled(document.path, text, result.read, codes, given)
 
 

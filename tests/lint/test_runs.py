@@ -243,3 +243,11 @@ def test_a_call_that_leads_to_several_places_names_them_all(project: Path) -> No
         True
     ]
     assert not any(Path(one.path).name == "train.py" for one in linted(project))
+
+
+def test_a_file_that_does_not_compile_hides_no_other(project: Path) -> None:
+    (project / "layers.py").write_text("WIDTH = 3\nif WIDTH > 4:\n    return\n")
+    (project / "trainer.py").write_text("from layers import WIDTH\n" + TRAINER)
+    found = places(linted(project))
+    assert ("layers.py", 3, "DDP000") in found
+    assert [(name, line - 1, code) for name, line, code in found if name == "trainer.py"] == FOUND
