@@ -31,6 +31,7 @@ from ddpify.understanding.libraries import (
     container_methods,
     criteria,
     instances,
+    layer_calls,
     layers_apart,
     library,
     made_callables,
@@ -343,7 +344,7 @@ def _call_object(
     if opaque.is_unread_criterion(run, node, target, given):
         return opaque.judged(run, node, args, kwargs)
     unread_models.called(run, node, target, given)
-    return opaque.call_instance(run, node, target, args, kwargs)
+    return layer_calls.call(run, node, target, args, kwargs)
 
 
 def _normalises_apart(run: RunState, node: cst.BaseExpression, target: Instance) -> bool:

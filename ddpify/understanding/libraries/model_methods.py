@@ -13,6 +13,7 @@ from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.batching import batch_layers, model_inputs
 from ddpify.understanding.libraries import (
     container_layers,
+    layer_calls,
     made_dimensions,
     mode_switches,
     sample_hooks,
@@ -25,7 +26,7 @@ from ddpify.understanding.libraries.instances import (
     generator,
     library_model,
 )
-from ddpify.understanding.libraries.opaque import call_instance, opaque
+from ddpify.understanding.libraries.opaque import opaque
 from ddpify.understanding.libraries.tensor_methods import (
     backward,
     like_another,
@@ -180,7 +181,7 @@ def _opaque(call: _Call) -> Value:
         run.facts.event(model, "bypass", run.site(node), gradient=not run.no_grad)
         args, kwargs = model_inputs.entered(run, node, model, args, kwargs)
         if container_layers.kind_of(model) not in ("", "torch.nn.Module"):
-            return call_instance(run, node, model, args, kwargs)
+            return layer_calls.call(run, node, model, args, kwargs)
     batch_layers.inherited(run, model, args)
     return opaque(run, node, model, args, kwargs)
 

@@ -9,52 +9,31 @@ import libcst as cst
 
 from ddpify.records import replace
 from ddpify.understanding import uses
-from ddpify.understanding.arguments import Keywords, argument_pairs, local_data, of_layer
-from ddpify.understanding.arithmetic import (
-    across_samples,
-    patterns,
-    sequences,
-    tensor_pairs,
-    tensors,
-)
-from ddpify.understanding.arithmetic.denominators import LossCall
-from ddpify.understanding.batching import (
-    batch_layers,
-    collating,
-    handmade_batches,
-    per_sample_lists,
-)
+from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
+from ddpify.understanding.arithmetic import across_samples, tensor_pairs
+from ddpify.understanding.batching import collating, handmade_batches, per_sample_lists
 from ddpify.understanding.forms import Form, Layout
-from ddpify.understanding.layer_containers import SEQUENTIAL
 from ddpify.understanding.libraries import (
-    container_layers,
-    coupling_layers,
     escaping_loaders,
-    losses,
     parts_of_receiver,
     per_sample_functions,
-    random_numbers,
     side_effects,
 )
 from ddpify.understanding.libraries.instances import library_object, new_optimizer
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import columns, dimensions
 from ddpify.understanding.values import (
     CONTAINERS,
     REPLICATED,
-    UNKNOWN,
     Atom,
     Data,
     Instance,
     Number,
     Params,
-    Tup,
     Value,
     deep_atoms,
     join,
     value,
-    without_views,
 )
 
 if TYPE_CHECKING:
@@ -322,187 +301,6 @@ def judged(
         run.demand_held(expression, one, uses.A_CRITERION)
         run.demand(expression, per_sample_lists.numbers(one), uses.A_CRITERION)
     return _of_gathered([*args, *kwargs.values()])
-
-
-def call_instance(
-    run: RunState,
-    node: cst.BaseExpression,
-    target: Instance,
-    args: list[Value],
-    kwargs: Keywords,
-) -> Value:
-    """``object(...)`` of a library object."""
-    if not (isinstance(target.type, str) and losses.is_module(target.type)):
-        args, kwargs = of_layer(target.kind, node, args, kwargs)
-        _number_all(run, node, args, kwargs)
-    made = _call_instance(run, node, target, args, kwargs)
-    both = coupling_layers.gives_indices(target) and any(isinstance(a, Data) for a in made.atoms)
-    return value(Tup((made, made))) if both else made
-
-
-def _number_all(
-    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> None:
-    """Let a layer, which makes values of numbers, get the places of samples among all of them."""
-    for expression, one in argument_pairs(node, args, kwargs):
-        run.demand(expression, value(*(d for d in one.data if d.counting)), uses.POSITIONS)
-
-
-def _call_instance(
-    run: RunState,
-    node: cst.BaseExpression,
-    target: Instance,
-    args: list[Value],
-    kwargs: Keywords,
-) -> Value:
-    mixing = coupling_layers.mixing(target, args)
-    if mixing or container_layers.are_recurrent(target):
-        _run_layers(run, node, target, args, kwargs)
-        layers = mixing or container_layers.in_any_order(target)
-        return join(*(_call_instance(run, node, one, args, kwargs) for one in layers))
-    along = _along_a_dimension(run, node, target, args)
-    if along is not None:
-        return along
-    if target.kind in patterns.LAYERS:
-        shown = patterns.layer(run, node, target, args)
-        if shown is not None:
-            return shown
-    sequences.note_states(run, node, target, args, kwargs)
-    coupled = coupling_layers.through(run, node, target, args, kwargs)
-    if coupled is not None:
-        return coupled
-    if isinstance(target.type, str) and losses.is_module(target.type):
-        loss = LossCall(node, losses.function_name(target.type), args, kwargs, target)
-        return losses.call(run, loss)
-    if run.choices.by_hand:
-        made = batch_layers.layer(run, target, args, kwargs)
-        if made is not None:
-            return made
-    recurrent = sequences.through_layer(target, args)
-    if recurrent is not None:
-        return recurrent
-    drawn = random_numbers.layer(run, node, target)
-    if drawn is not None:
-        return drawn
-    losing = container_layers.computing_a_loss(target, [*args, *kwargs.values()])
-    if losing:
-        made = run.call(node, value(*losing), args, kwargs)
-        found = (a.placement for a in deep_atoms(made) if isinstance(a, Data))
-        if any(placement.partial or not placement.local for placement in found):
-            return made
-    if target.kind.startswith("torch.nn."):
-        escaping_loaders.enter_a_model(run, args)
-    given, ndim = _run_layers(run, node, target, args, kwargs)
-    if container_layers.holds_several(given):
-        return given
-    _note_all_rows(run, node, target, args)
-    if target.kind.endswith(".ToPILImage"):
-        return foreign(run, node, "torchvision.transforms.functional.to_pil_image", args, kwargs)
-    result = opaque(run, node, target, args, kwargs)
-    if container_layers.gives_new(target):
-        result = without_views(result)
-    if isinstance(target.type, str) and target.type.startswith("torch.nn."):
-        dim = _batch_dimension(args)
-        ndim = dimensions.of_layer(target, args) or ndim
-        made = join(value(*(_seen(a, dim, ndim) for a in result.atoms)))
-        made = columns.marked(made, columns.of_layer(target, args))
-        if target.kind == "torch.nn.MultiheadAttention":  # and its weights, with the batch first
-            weights = (replace(a, dim=0) if isinstance(a, Data) else a for a in made.atoms)
-            return value(Tup((made, value(*weights))))
-        ending = container_layers.last_layer(target)
-        states = sequences.through_layer(ending, [made]) if ending is not None else None
-        return states or made
-    return result
-
-
-def _along_a_dimension(
-    run: RunState, node: cst.BaseExpression, target: Instance, args: list[Value]
-) -> Value | None:
-    """What a layer that is a function of one dimension, as ``nn.Softmax(0)``, makes of rows."""
-    name = coupling_layers.OF_A_DIMENSION.get(target.kind)
-    arguments = target.arguments
-    dim = arguments.get("dim") or arguments.get("start_dim") or arguments.get("0")
-    if name is None or dim is None or not args or not any(args[0].of(Data)):
-        return None
-    operands = argument_pairs(node, args, {})
-    given = {"start_dim" if name == "flatten" else "dim": dim}
-    return tensors.function(run, node, name, operands, given, args[1:])
-
-
-def _note_all_rows(
-    run: RunState, node: cst.BaseExpression, target: Instance, args: list[Value]
-) -> None:
-    """Note a layer with weights that works on the rows of all ranks, in a forward."""
-    held = any(isinstance(a, Data) and a.form is Layout.GATHERED for one in args for a in one.atoms)
-    if held and run.frames_forward() and target.kind.startswith(_WITH_WEIGHTS):
-        run.facts.forwards.on_all_rows.setdefault(node, run.site(node))
-
-
-_WITH_WEIGHTS = ("torch.nn.Conv", "torch.nn.Linear", "torch.nn.Bilinear", SEQUENTIAL)
-
-
-def _run_layers(
-    run: RunState,
-    node: cst.BaseExpression,
-    target: Instance,
-    args: list[Value],
-    kwargs: Keywords,
-) -> tuple[Value, int]:
-    """The project's layers in a container do what they do with rows.
-
-    Those of a Sequential get what the one before gives; of others, any may be what is called.
-    Returns what the container's call gives, where that is what the project's layers give, and how
-    many dimensions the rows of a Sequential keep from layer to layer, 0 where they may change.
-    """
-    given = [_without_definition_sites(one) for one in args]
-    chained = target.type == SEQUENTIAL and len(args) == 1
-    giving, result = container_layers.giving_the_result(target), UNKNOWN
-    passed_on = given[:1]
-    for layer in container_layers.taking(target, len(args) + len(kwargs)) if any(given) else ():
-        made = run.call_layer(node, layer, given, kwargs)
-        passed_on.append(made)
-        escaping_loaders.enter_a_model(run, [made])
-        if chained and _goes_on(made):
-            given = [_without_definition_sites(made)]
-        if layer in giving:
-            result = join(result, made)
-    return result, _kept_dimensions(target, passed_on) if chained else 0
-
-
-def _kept_dimensions(sequential: Instance, passed_on: list[Value]) -> int:
-    """The dimensions of what goes into each layer of a Sequential, if that is one number."""
-    found = {data.ndim for one in passed_on for data in one.data}
-    library = (a for a in container_layers.in_any_order(sequential) if isinstance(a.type, str))
-    kept = all({dimensions.of_layer(one, passed_on[:1])} == found for one in library)
-    return found.pop() if len(found) == 1 and kept else 0
-
-
-def _goes_on(made: Value) -> bool:
-    """Whether the next layer of a Sequential is known to get this: rows, or several things."""
-    rows = bool(made.data) and all(d.placement is Placement.SHARD for d in made.data)
-    return rows or container_layers.holds_several(made)
-
-
-def _without_definition_sites(one: Value) -> Value:
-    return join(
-        value(
-            *(
-                replace(a, definition_sites=frozenset()) if isinstance(a, Data) else a
-                for a in one.atoms
-            )
-        )
-    )
-
-
-def _batch_dimension(args: list[Value]) -> int:
-    return next((d.dim for one in args for d in one.data if d.placement is Placement.SHARD), 0)
-
-
-def _seen(atom: Atom, dim: int, ndim: int) -> Atom:
-    """What a layer of PyTorch's own makes of rows are rows, along the same dimension."""
-    if not isinstance(atom, Data):
-        return Number()
-    return replace(atom, opaque=False, dim=dim, ndim=ndim)
 
 
 def sink_method(
