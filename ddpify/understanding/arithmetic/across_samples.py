@@ -238,7 +238,8 @@ def _is_among_last(
     if name in LAST_TOLD and rest:
         if any(d.form is NumberKind.SHAPE and d.dim == 0 for d in rest[0].data):
             return True  # F.layer_norm(x, x.shape): over all samples
-        last = dimensions.length(rest[0]) // LAST_TOLD[name]
+        told = dimensions.without_zeros(rest[0]) if name == "pad" else dimensions.length(rest[0])
+        last = -(-told // LAST_TOLD[name])
     plain = data.form in (Layout.TENSOR, Layout.STATE) and not data.opaque
     if plain and not data.ndim and (name in LAST_OF or name in LAST_TOLD):
         least = max(dimensions.asked_for(run, operand), dimensions.sliced(operand))

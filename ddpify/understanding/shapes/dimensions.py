@@ -136,6 +136,24 @@ def _length(sizes: Atom) -> int:
     return int(isinstance(sizes, Const) and isinstance(sizes.value, int))
 
 
+def without_zeros(sizes: Value) -> int:
+    """How many numbers tell where something is added: pairs of zeros at their end do not."""
+    told = length(sizes)
+    given = [_written(atom) for atom in sizes.atoms]
+    while len(given) == 1 and 0 < told <= len(given[0]) and given[0][told - 1].constant() == 0:
+        told -= 1
+    return told
+
+
+def _written(sizes: Atom) -> Sequence[Value]:
+    """The numbers of a tuple or a list that is written out."""
+    if isinstance(sizes, Tup):
+        return sizes.items
+    if not isinstance(sizes, Instance) or sizes.type != "list" or "*" in sizes.attributes:
+        return []
+    return [*sizes.attributes.values()]
+
+
 def of_layer(layer: Instance, given: Sequence[Value]) -> int:
     """How many dimensions the result of one of PyTorch's layers has; 0 where it is not known."""
     return _through(layer, max((d.ndim for d in given[0].data), default=0) if given else 0)
