@@ -69,13 +69,16 @@ def _rows_in(
     """Names, and entries of what names hold, that are rows of an earlier batch: one a sample.
 
     An entry is told by a literal: what another name says may not be known before the statement.
+    Nor is what the statement gives a name to.
     """
+    read = reads(statement)
     for node in walk(statement):
         entry = isinstance(node, cst.Subscript) and isinstance(node.value, cst.Name)
         if not isinstance(node, cst.Name) and not (entry and len(reads(node)) == 1):
             continue
         held = plan.facts.values.get(node, UNKNOWN)
-        if any(data.past for data in held.data) and all(_is_row_each(d, use) for d in held.data):
+        past = any(data.past for data in held.data) and reads(node) <= read
+        if past and all(_is_row_each(data, use) for data in held.data):
             yield node  # type: ignore[misc]
 
 

@@ -152,3 +152,57 @@ def test_fixed_samples_of_an_earlier_batch_are_read_as_rows_of_it(
     text = FIXED.replace(place, read).replace("INSIDE", "pass").replace("OUTSIDE", "pass")
     verdict = trial.verdict(text)
     assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+KEPT = """\
+import torch
+import torch.nn as nn
+from torch.nn.functional import mse_loss
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+torch.set_default_dtype(torch.float64)
+loader = DataLoader(TensorDataset(torch.randn(22, 4), torch.randn(22, 4)), batch_size=6)
+model = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def attack(x, y):
+    delta = torch.zeros_like(x).requires_grad_()
+    mse_loss(model(x + delta), y).backward()
+    optimizer.zero_grad()
+    return 0.1 * torch.sign(delta.grad.detach())
+
+
+for epoch in range(2):
+    for i, (x, y) in enumerate(loader):
+        if i == 0:
+            first = x, y
+        d = attack(x, y)
+        loss = mse_loss(model(x + d), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        print(loss.item())
+        INSIDE
+    OUTSIDE
+"""
+CALLED = [
+    "x, y = first; d = attack(x, y); print(mse_loss(model(x + d), y).item())",
+    "u, v = first; d = attack(u, v); print(mse_loss(model(u + d), v).item())",
+    "u, v = first; d, n = attack(u, v), len(u); print(d.abs().sum().item() / n)",
+    "u, v = first; d = e = attack(u, v); print(mse_loss(model(u + e), v).item())",
+    "d = attack(first[0], first[1]); print(d.pow(2).sum().item())",
+]
+
+
+@pytest.mark.parametrize("called", CALLED)
+@pytest.mark.parametrize("place", ["INSIDE", "OUTSIDE"])
+def test_the_rows_that_a_call_reads_say_which_batch_it_uses(
+    trial: Trial, called: str, place: str
+) -> None:
+    """And not the name that its result gets, which holds that of another batch before."""
+    lines = called.replace("; ", "\n" + " " * (8 if place == "INSIDE" else 4))
+    text = KEPT.replace(place, lines).replace("INSIDE", "pass").replace("OUTSIDE", "pass")
+    verdict = trial.verdict(text)
+    assert verdict.outcome is Outcome.SAME, verdict.detail
