@@ -12,10 +12,11 @@ from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Draw, Site
 from ddpify.understanding.libraries.distributed import library_names
+from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import brief, code_of
 from ddpify.understanding.taint.sources import draws
-from ddpify.understanding.values import Instance
+from ddpify.understanding.values import UNKNOWN, Instance
 
 _RULE = "same-seed-everywhere"
 
@@ -36,12 +37,12 @@ def edit(plan: Plan, edits: Edits) -> None:
     for node, site in plan.facts.rows.replicated_rows.items():
         assert isinstance(node, cst.BaseExpression)
         if site.module.editable and not is_gathered(plan, node):
-            edits.wrap(node, f"{alias}.split")
+            edits.wrap(node, f"{alias}.split", _perhaps_own(plan, node))
             edits.note(site, _text(node), rule=_rule_of(plan, node))
     for node, draw in plan.facts.random.counted_slices.items():
-        assert isinstance(node, cst.BaseExpression)
+        assert isinstance(node, cst.Subscript)
         whole = is_gathered(plan, node)
-        _change(node, draw, alias, edits, whole=whole)
+        _change(node, draw, alias, edits, _perhaps_own(plan, node.value), whole=whole)
         edits.note(draw.site, _text(node, whole=whole), rule=_rule_of(plan, node))
     for node, site in plan.facts.random.ragged.items():
         assert isinstance(node, cst.Call)
@@ -65,6 +66,13 @@ def is_gathered(plan: Plan, node: cst.CSTNode) -> bool:
     drawn = node in random.draws or node in random.counted_slices
     makes = drawn or node in random.made_replicated or node in plan.facts.rows.replicated_rows
     return makes and node in plan.reductions and plan.reductions[node].how == "gather"
+
+
+def _perhaps_own(plan: Plan, node: cst.BaseExpression) -> str:
+    """Says of rows for a whole batch that they are a rank's own where they come another way."""
+    held = plan.facts.values.get(node, UNKNOWN).data
+    own = any(data.placement is Placement.SHARD and data.dim == 0 for data in held)
+    return ', rows="own"' if own else ""
 
 
 def _rule_of(plan: Plan, node: cst.CSTNode) -> str:
@@ -127,7 +135,9 @@ def _for_both(draw: Draw) -> Refusal:
     )
 
 
-def _change(node: cst.BaseExpression, draw: Draw, alias: str, edits: Edits, *, whole: bool) -> None:
+def _change(
+    node: cst.BaseExpression, draw: Draw, alias: str, edits: Edits, own: str = "", *, whole: bool
+) -> None:
     extra = f", dim={draw.dim}" if draw.dim else ""
     for size in draw.counts:
         global_count(size, alias, edits)
@@ -140,7 +150,7 @@ def _change(node: cst.BaseExpression, draw: Draw, alias: str, edits: Edits, *, w
     if draw.filled is not None:
         edits.wrap(draw.filled, f"{alias}.global_like", extra)
     if not whole:
-        edits.wrap(node, f"{alias}.split", extra)
+        edits.wrap(node, f"{alias}.split", extra + own)
     if draw.filled is not None and not _is_new(draw.filled):
         _keep(node, draw.filled, edits)
 

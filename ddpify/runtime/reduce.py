@@ -252,7 +252,7 @@ def split(
     x: a tensor or array whose dimension ``dim`` is the global batch's (or a multiple of it). With
     ``rows`` or another ``dim`` than 0 it may also be a tuple of those, or None.
     rows: how many this rank has (a number or None), where ``x`` may hold these alone already: then
-    it stays as it is.
+    it stays as it is. ``"own"``: as many as it has of the current batch.
     stacked: the rows of ``x`` are those of several tensors under each other, each of the global
     batch, as ``gather(x, stacked=True)`` gives them; so are the rows of the result.
     Returns a view of the rows, or a tensor in one piece where ``dim`` is not 0; the same object
@@ -269,7 +269,7 @@ def split(
     if isinstance(x, tuple) and (dim or rows is not None):
         return tuple(split(part, dim=dim, rows=rows) for part in x)
     held = x.shape[dim] if dim else len(x)
-    if held == rows:
+    if held == (share.rows if rows == "own" else rows):
         return x
     each, rest = divmod(held, share.total)
     if rest:

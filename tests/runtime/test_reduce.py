@@ -441,11 +441,14 @@ def _split_states() -> dict[str, Any]:
     own = dd.split((whole, whole + 10), dim=1, rows=rows)
     again = dd.split(own, dim=1, rows=torch.tensor(rows))
     cell = dd.split(whole.t(), rows=rows)
+    once = dd.split(whole.t(), rows="own")
     return {
         "own": [part.tolist() for part in own],
         "contiguous": all(part.is_contiguous() for part in own),
         "same": all(one is other for one, other in zip(own, again, strict=True)),
         "cell": cell.tolist(),
+        "once": once.tolist(),
+        "kept": dd.split(once, rows="own") is once,
         "none": dd.split(None, dim=1),
     }
 
@@ -455,7 +458,8 @@ def test_states_are_split_once() -> None:
         first = [[[0, 1, 2], [5, 6, 7]], [[3, 4], [8, 9]]][rank]
         assert found["own"] == [first, [[one + 10 for one in line] for line in first]]
         assert found["contiguous"] and found["same"] and found["none"] is None
-        assert found["cell"] == [list(row) for row in zip(*first, strict=True)]
+        assert found["cell"] == found["once"] == [list(row) for row in zip(*first, strict=True)]
+        assert found["kept"]
 
 
 def _split_stacked() -> list[Any]:
