@@ -7,7 +7,7 @@ that is seeded for each sample draws the same for it wherever it is taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 import libcst as cst
 
@@ -85,19 +85,34 @@ def _read(node: cst.CSTNode) -> Iterator[str]:
 
 
 class _Search:
-    """Finds the generators that draw the same sequence in every run, by what is seen of calls."""
+    """Finds the generators that draw the same sequence in every run, by what is seen of calls.
+
+    Each file, class and function is looked through once at each depth, wherever it is called.
+    """
 
     def __init__(self, seen: Mapping[cst.CSTNode, Value]) -> None:
         self.seen = seen
+        self._files: dict[tuple[ModuleFile, int], frozenset[str]] = {}
+        self._classes: dict[tuple[Class, frozenset[str], int], frozenset[str]] = {}
+        self._functions: dict[tuple[cst.CSTNode, int], bool] = {}
 
-    def of_file(self, module: ModuleFile, left: int = _DEEPEST) -> set[str]:
+    def of_file(self, module: ModuleFile, left: int = _DEEPEST) -> frozenset[str]:
         """The global names of a file that hold one, ``Class.attribute`` by its last name."""
-        found = (name for name, given in _globals(module) if self._holds(given, set(), left))
-        return {name.rsplit(".", 1)[-1] for name in found}
+        key = module, left
+        if key not in self._files:
+            found = (name for name, given in _globals(module) if self._holds(given, set(), left))
+            self._files[key] = frozenset(name.rsplit(".", 1)[-1] for name in found)
+        return self._files[key]
 
-    def of_class(self, kind: Class, given: set[str], left: int = _DEEPEST) -> set[str]:
+    def of_class(self, kind: Class, given: Set[str], left: int = _DEEPEST) -> frozenset[str]:
         """The attributes under which objects of a class hold one; ``given`` are such arguments."""
-        names = given | self.of_file(kind.module, left)
+        key = kind, frozenset(given), left
+        if key not in self._classes:
+            self._classes[key] = frozenset(self._kept_by(kind, given, left))
+        return self._classes[key]
+
+    def _kept_by(self, kind: Class, given: Set[str], left: int) -> set[str]:
+        names = {*given, *self.of_file(kind.module, left)}
         found = set[str]()
         for node, targets, held in _assignments(kind.node):
             if self._holds(held, names | found, left):
@@ -129,7 +144,7 @@ class _Search:
         if isinstance(node, cst.Assign) and isinstance(made, cst.Call) and self._is_seeded(made):
             yield from (one for target in node.targets for one in _read(target.target))
 
-    def _holds(self, given: cst.CSTNode, names: set[str], left: int) -> bool:
+    def _holds(self, given: cst.CSTNode, names: Set[str], left: int) -> bool:
         """Whether the value of an expression is, holds or draws from one; ``names`` are such."""
         if isinstance(given, (cst.Name, cst.Attribute)):
             held = not names.isdisjoint(_read(given))
@@ -143,7 +158,7 @@ class _Search:
         inside = children(given) if isinstance(given, _HOLDING) else ()
         return any(self._holds(one, names, left) for one in inside)
 
-    def _comes_of(self, call: cst.Call, names: set[str], left: int) -> bool:
+    def _comes_of(self, call: cst.Call, names: Set[str], left: int) -> bool:
         """Whether a call makes one, keeps one that it is given, or gives one that it makes."""
         called = self.seen.get(call.func, UNKNOWN)
         if self._is_seeded(call):
@@ -161,6 +176,12 @@ class _Search:
 
     def _gives_one(self, function: cst.FunctionDef | cst.Lambda, left: int) -> bool:
         """Whether a function returns one, or a function that draws from one."""
+        key = function, left
+        if key not in self._functions:
+            self._functions[key] = self._returns_one(function, left)
+        return self._functions[key]
+
+    def _returns_one(self, function: cst.FunctionDef | cst.Lambda, left: int) -> bool:
         names = set[str]()
         for _, targets, given in _assignments(function.body):
             if self._holds(given, names, left):
