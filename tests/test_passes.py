@@ -118,7 +118,21 @@ for x, y in loader:
         print(last.get("loss"))  # late
         last["loss"] = one["loss"]
 """
-LATE = [IN_AN_ATTRIBUTE, IN_A_NAME, BEHIND_A_BRANCH, IN_THE_TEST_OF_A_LOOP, IN_A_CLOSURE]
+OF_THE_ROUND_BEFORE_LAST = """
+second, first = None, None
+for x, y in loader:
+    print(second)  # late
+    second = first
+    first = mse_loss(model(x), y)
+"""
+LATE = [
+    OF_THE_ROUND_BEFORE_LAST,
+    IN_AN_ATTRIBUTE,
+    IN_A_NAME,
+    BEHIND_A_BRANCH,
+    IN_THE_TEST_OF_A_LOOP,
+    IN_A_CLOSURE,
+]
 LATE += [IN_A_COLLECTION, IN_A_GLOBAL, OF_A_RECURSION, BEFORE_NEXT, OLDER_THAN_THE_BATCH]
 
 # Each reads, of what a round before has left, running totals alone: and those to add to them.
@@ -507,6 +521,10 @@ def test_what_a_collate_function_makes_stays_what_it_is() -> None:
 
 def test_two_passes_do_where_a_batch_is_written_into() -> None:
     assert counted(PUT_INTO_A_BATCH).passes <= 2
+
+
+def test_two_passes_do_where_a_value_comes_from_the_round_before_last() -> None:
+    assert counted(OF_THE_ROUND_BEFORE_LAST).passes == 2
 
 
 def test_a_meter_that_is_read_before_it_counts_needs_another_pass() -> None:

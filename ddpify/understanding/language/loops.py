@@ -171,7 +171,11 @@ def _loop(run: RunState, node, body, orelse, bind) -> bool:  # type: ignore[no-u
         ends = {name: join(known.get(name, UNKNOWN), late) for name, late in ends.items()}
     if known != ends:
         run.loop_ends[key] = ends
-        run.reads_change |= _starts_otherwise(scope, loop, before, started, ends)
+        if _starts_otherwise(scope, loop, before, started, ends):
+            run.reads_change = True
+            if known is None:  # the next round finds what would else take the next pass
+                scope.names = before
+                return _loop(run, node, body, orelse, bind)
     sums_of_samples.made_by(run, loop, before)
     done = orelse is None or run.block(orelse.body)
     reached = branches.join_ends(run, [*([dict(scope.names)] if done else []), *loop.broken])
