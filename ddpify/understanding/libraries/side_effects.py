@@ -29,7 +29,7 @@ from ddpify.understanding.libraries.actions import (
 )
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.libraries.path_objects import PATH
-from ddpify.understanding.libraries.system_commands import ASKING, only_tells
+from ddpify.understanding.libraries.system_commands import ASKING, TYPED, only_tells
 from ddpify.understanding.values import (
     UNKNOWN,
     Atom,
@@ -126,9 +126,8 @@ def acts(
             run.demand_held(shown, one, uses.A_FILE)
     elif name in COMMANDS and run.module.is_unused(node):
         run.effect("write", node, name)  # whatever the command does: nobody asks for its result
-    elif name in COMMANDS or name in ASKING:
-        if not only_tells(node):
-            run.effect("command", node, name)
+    elif name in TYPED or ((name in COMMANDS or name in ASKING) and not only_tells(node)):
+        run.effect("command", node, name)
     elif name.startswith(LOGGING) and run.module.is_unused(node):
         run.effect("log", node, name)
     elif name in WRITERS:
@@ -146,7 +145,7 @@ _MAY_LOG = ("logging.basicConfig", "loguru.logger.add", *LOGFILES)
 @cache
 def _may_act(name: str) -> bool:
     """Whether a function of this name does anything to the outside, as its arguments say."""
-    plain = (SAVES, FOLDERS, WRITES, FILLED, COMMANDS, ASKING, WRITERS, DOWNLOADS)
+    plain = (SAVES, FOLDERS, WRITES, FILLED, COMMANDS, ASKING, TYPED, WRITERS, DOWNLOADS)
     named = (*plain, _MAY_OPEN, _MAY_LOG)
     return name.startswith(LOGGING) or any(name in names for names in named)
 

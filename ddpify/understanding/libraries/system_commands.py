@@ -13,6 +13,7 @@ ASKING = frozenset(
         "commands.getoutput", "commands.getstatusoutput",
     }
 )  # fmt: skip
+TYPED = frozenset({"builtins.input", "getpass.getpass", "sys.stdin.readline", "sys.stdin.read"})
 _TELLING = frozenset(
     "hostname uname which whoami cat ls wc echo date pwd du df lscpu free nvidia-smi nvcc stat id"
     " head tail grep file ps nproc tty stty".split()

@@ -173,7 +173,7 @@ READ_BACK = {
         "class Store:\n    def __init__(self, name):\n        self.name = name\n\n"
         "    def put(self):\n        np.save(os.path.join('data', self.name), [1])\n\n"
         "    def get(self):\n        return np.load(os.path.join('data', self.name))\n\n\n"
-        "store = Store(input())\nstore.put()\nx = store.get()\n",
+        "store = Store(os.environ['A'])\nstore.put()\nx = store.get()\n",
         1,
     ),
     "an option, in two functions": (
@@ -187,7 +187,7 @@ READ_BACK = {
         "class Store:\n    def __init__(self, a, b):\n        self.a, self.b = a, b\n\n"
         "    def put(self):\n        np.save(self.a, [1])\n\n"
         "    def get(self):\n        return np.load(self.b)\n\n\n"
-        "store = Store(input(), input())\nstore.put()\nx = store.get()\n",
+        "store = Store(os.environ['A'], os.environ['B'])\nstore.put()\nx = store.get()\n",
         0,
     ),
     "a library's own files": (
