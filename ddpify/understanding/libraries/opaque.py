@@ -109,6 +109,7 @@ def call_unknown(
     method = _method_name(node)
     escaping_loaders.note_loaders(run, node, "", args, kwargs)
     side_effects.downloads_unseen(run, node, kwargs)
+    side_effects.acts_unseen(run, node, method, args, kwargs)
     if method == "cuda" or (method == "to" and any(side_effects.number_or_name(a) for a in args)):
         side_effects.moved(run, node, args, kwargs)
     given = [*args, *kwargs.values()]

@@ -221,6 +221,18 @@ def acts_method(
         run.effect("write", node, name)
 
 
+def acts_unseen(
+    run: RunState, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+) -> None:
+    """A method that writes a file, of what no library object is known: ``df.loc[mask].to_csv()``.
+
+    Where its result is used, it gives the text instead.
+    """
+    writes = name in WRITING_METHODS and run.module.is_unused(node)
+    if writes and not _into_memory(args, kwargs):
+        run.effect("write", node, name)
+
+
 def acts_array(run: RunState, node: cst.BaseExpression, method: Method) -> None:
     """``array.tofile(path)`` writes what the array holds."""
     if method.name != "tofile" or not isinstance(node, cst.Call):

@@ -143,6 +143,7 @@ def of_plain(  # type: ignore[no-untyped-def]
     if drawn is not None:
         return drawn
     if run.module.is_unused(node) and not name.endswith("_"):
+        side_effects.acts_unseen(run, node, name, args, kwargs)
         return sink_method(run, node, args, kwargs, name)  # no tensor, either
     copied = repeated(run, name, args)
     if copied is not None:
