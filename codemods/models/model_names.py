@@ -9,7 +9,7 @@ import libcst as cst
 from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import UNPACKED, code_of
 
 
 def name_of_model(node: cst.CSTNode, module: ModuleFile) -> str | None:
@@ -74,7 +74,7 @@ def _target_of(
 ) -> cst.BaseExpression | None:
     """``b`` of ``a, b = first, second`` for a node in ``second``; else all that is assigned to."""
     target, given = statement.targets[0].target, statement.value
-    if not isinstance(target, cst.Tuple) or not isinstance(given, cst.Tuple):
+    if not isinstance(target, UNPACKED) or not isinstance(given, cst.Tuple):
         return target
     above = {node, *module.structure.up(node)}
     places = [index for index, element in enumerate(given.elements) if element in above]
@@ -112,7 +112,7 @@ def _source(
 
 def _place(call: cst.Call, target: cst.BaseExpression, name: str) -> int:
     """Which of the arguments of a call a loop's name goes through."""
-    beside = target.elements if isinstance(target, cst.Tuple) else ()
+    beside = target.elements if isinstance(target, UNPACKED) else ()
     if code_of(call.func) == "zip" and len(beside) == len(call.args):
         return [name in target_names(element.value) for element in beside].index(True)
     return -1

@@ -10,7 +10,7 @@ from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Site
 from ddpify.understanding.libraries.object_kinds import is_loader
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import code_of, dotted, names_of
+from ddpify.understanding.syntax import UNPACKED, code_of, dotted, names_of
 from ddpify.understanding.values import UNKNOWN, Instance
 
 
@@ -99,11 +99,11 @@ def _comes_from_itself(plan: Plan, held: Instance, source: cst.BaseExpression) -
 
 
 def is_bound_name(site: Site) -> bool:
-    """Whether a name is one that an assignment or a loop binds, by itself or in a tuple."""
+    """Whether a name is one that an assignment or a loop binds, by itself or among others."""
     node, parents = site.node, site.module.parents
     if not isinstance(node, cst.Name):
         return False
-    while isinstance(parents[node], (cst.Element, cst.Tuple)):
+    while isinstance(parents[node], (cst.Element, *UNPACKED)):
         node = parents[node]
     parent = parents[node]
     looped = isinstance(parent, cst.For) and parent.target is node

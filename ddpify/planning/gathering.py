@@ -16,7 +16,7 @@ from ddpify.understanding.libraries.object_kinds import is_criterion, is_loss, i
 from ddpify.understanding.libraries.replicated_calls import is_loss_of_a_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import names_of
+from ddpify.understanding.syntax import UNPACKED, names_of
 from ddpify.understanding.values import (
     UNKNOWN,
     Atom,
@@ -171,7 +171,7 @@ def _parts_of(call: Site, returned: Value) -> list[Data]:
     if returned.data or len(parts) != 1 or not isinstance(above, cst.Assign):
         return returned.data
     items = parts[0].items
-    named = isinstance(above.targets[0].target, (cst.Tuple, cst.List))
+    named = isinstance(above.targets[0].target, UNPACKED)
     rows = [d for item in items for d in item.data if d.placement is not Placement.REPLICATE]
     each = all(len(item.atoms) == len(item.data) == 1 for item in items)
     return rows if named and each and len(rows) == len(items) else []
@@ -186,7 +186,7 @@ def forget_ways_back(plan: Plan) -> None:
             continue
         above = plan.site(call).module.parents[call]
         target = above.targets[0].target if isinstance(above, cst.Assign) else None
-        names = list(names_of(target)) if isinstance(target, (cst.Name, cst.Tuple)) else []
+        names = list(names_of(target)) if isinstance(target, (cst.Name, *UNPACKED)) else []
         made = [plan.reductions.get(name) for name in names]
         if names and all(one is not None and one.how == "gather" for one in made):
             del plan.choices.split[call]

@@ -16,7 +16,7 @@ from ddpify.understanding.facts import Facts
 from ddpify.understanding.libraries.object_kinds import OWN_FUNCTIONS, is_own_function
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import argument, divisor, dotted
+from ddpify.understanding.syntax import UNPACKED, argument, divisor, dotted
 from ddpify.understanding.values import UNKNOWN, Class, QualifiedName
 
 _WRITING = frozenset("index_copy_ index_add_ index_put_ index_fill_ scatter_ scatter_add_".split())
@@ -132,5 +132,5 @@ def _saved_names(backward: cst.FunctionDef) -> Iterator[str]:
         value = node.value
         if isinstance(value, cst.Attribute) and value.attr.value == "saved_tensors":
             for target in (one.target for one in node.targets):
-                elements = target.elements if isinstance(target, cst.Tuple) else ()
+                elements = target.elements if isinstance(target, UNPACKED) else ()
                 yield from (e.value.value for e in elements if isinstance(e.value, cst.Name))

@@ -17,7 +17,7 @@ import libcst as cst
 
 from ddpify.records import record
 from ddpify.understanding.nodes import use_own_answers
-from ddpify.understanding.syntax import code_of, dotted, is_main_guard
+from ddpify.understanding.syntax import UNPACKED, code_of, dotted, is_main_guard
 
 use_own_answers()
 
@@ -284,7 +284,7 @@ def _each_given(
 ) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression | None]]:
     """A target, and each of several in it, with what it is given."""
     yield target, value
-    if isinstance(target, cst.Tuple):
+    if isinstance(target, UNPACKED):
         values = value.elements if isinstance(value, cst.Tuple) else ()
         for place, part in enumerate(target.elements):
             yield part.value, values[place].value if place < len(values) else None

@@ -85,9 +85,12 @@ def is_main_guard(test: cst.BaseExpression) -> bool:
     return named and literal and isinstance(test.comparisons[0].operator, cst.Equal)
 
 
+UNPACKED = (cst.Tuple, cst.List)  # several targets: ``a, b = pair`` and ``[a, b] = pair``
+
+
 def names_of(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """The single targets of an assignment to one name or to several."""
-    if isinstance(target, (cst.Tuple, cst.List)):
+    if isinstance(target, UNPACKED):
         for element in target.elements:
             yield from names_of(element.value)
     else:

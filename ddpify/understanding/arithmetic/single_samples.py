@@ -17,7 +17,7 @@ from ddpify.understanding import uses
 from ddpify.understanding.batching import row_numbers
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import UNPACKED, code_of
 from ddpify.understanding.values import NO_ROWS, REPLICATED, Atom, Data, Tup, Value, value
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _counted_by(run: RunState, call: cst.CSTNode | None) -> str | None:
     if call is None or not run.calls_builtin(call, "enumerate"):
         return None
     target = loop.target if isinstance(loop, (cst.For, cst.CompFor)) else None
-    return code_of(target.elements[0].value) if isinstance(target, cst.Tuple) else None
+    return code_of(target.elements[0].value) if isinstance(target, UNPACKED) else None
 
 
 def meet_others(run: RunState, node: cst.CSTNode, operands: Sequence[_Shown]) -> Value | None:

@@ -13,6 +13,7 @@ import libcst as cst
 from ddpify.understanding.facts import Site
 from ddpify.understanding.frames import Frame
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.syntax import UNPACKED
 from ddpify.understanding.values import Data
 
 if TYPE_CHECKING:
@@ -43,6 +44,6 @@ def _binds(loop: cst.For, name: str) -> bool:
     target: cst.BaseExpression = loop.target
     called = loop.iter.func if isinstance(loop.iter, cst.Call) else None
     counted = isinstance(called, cst.Name) and called.value == "enumerate"
-    if counted and isinstance(target, cst.Tuple) and len(target.elements) == 2:
+    if counted and isinstance(target, UNPACKED) and len(target.elements) == 2:
         target = target.elements[1].value
     return isinstance(target, cst.Name) and target.value == name

@@ -16,7 +16,7 @@ import libcst as cst
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.liveness import assigned
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import names_of
+from ddpify.understanding.syntax import UNPACKED, names_of
 from ddpify.understanding.values import NO_ROWS, Data, Value, deep_atoms
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _is_given_samples(run: RunState, call: cst.Call, number: cst.CSTNode) -> boo
 def _numbers(run: RunState, loop: Through) -> set[str]:
     """The names that count the samples of a rank."""
     targets = [one.value for one in names_of(loop.target) if isinstance(one, cst.Name)]
-    if run.calls_builtin(loop.iter, "enumerate") and isinstance(loop.target, cst.Tuple):
+    if run.calls_builtin(loop.iter, "enumerate") and isinstance(loop.target, UNPACKED):
         return set(targets[:1])
     return set(targets) if run.calls_builtin(loop.iter, "range") else set()
 

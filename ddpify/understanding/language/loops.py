@@ -29,6 +29,7 @@ from ddpify.understanding.language import (
 from ddpify.understanding.libraries import instances, loaded_files, random_numbers
 from ddpify.understanding.liveness import taken_over
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.syntax import UNPACKED
 from ddpify.understanding.values import (
     UNKNOWN,
     Atom,
@@ -117,7 +118,7 @@ def _named_target(run: RunState, target: cst.BaseExpression, element: Value) -> 
     """What a loop binds, with the places where batches in it get their names."""
     if isinstance(target, cst.Name):
         return handmade_batches.split(run, target, handmade_batches.defined(run, element, target))
-    if not isinstance(target, cst.Tuple) or not run.choices.by_hand:
+    if not isinstance(target, UNPACKED) or not run.choices.by_hand:
         return element
     count = len(target.elements)
     parts = [

@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import code_of, indices_of
+from ddpify.understanding.syntax import UNPACKED, code_of, indices_of
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -71,7 +71,7 @@ def _is_only_read(run: RunState, made: cst.BaseExpression) -> bool:
         return _reads(run, made)
     target = above.targets[0].target
     if len(above.targets) > 1 or not isinstance(target, cst.Name):
-        return len(above.targets) == 1 and isinstance(target, cst.Tuple)
+        return len(above.targets) == 1 and isinstance(target, UNPACKED)
     scope = run.module.function(made)
     if scope is None:
         return False

@@ -15,7 +15,7 @@ from ddpify.understanding.forms import NumberKind
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import UNPACKED, code_of
 from ddpify.understanding.values import (
     UNKNOWN,
     Atom,
@@ -304,7 +304,7 @@ def unpacked(run: RunState, shown: cst.BaseExpression) -> int:
         target, given = one.targets[0].target, one.value
         if isinstance(given, cst.Call) and not given.args:  # x.size()
             given = given.func
-        if not isinstance(given, cst.Attribute) or not isinstance(target, cst.Tuple):
+        if not isinstance(given, cst.Attribute) or not isinstance(target, UNPACKED):
             continue
         if given.attr.value in ("shape", "size") and code_of(given.value) == code:
             plain = all(isinstance(element, cst.Element) for element in target.elements)

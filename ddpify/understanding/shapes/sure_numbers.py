@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.structure import walk, walk_here
-from ddpify.understanding.syntax import argument, code_of, dotted, parameters
+from ddpify.understanding.syntax import UNPACKED, argument, code_of, dotted, parameters
 from ddpify.understanding.values import (
     CONTAINERS,
     Atom,
@@ -174,7 +174,7 @@ class _Tracing:
         """Of each loop that sets a name, whether it counts: ``for epoch in range(n)``."""
         for loop in self.run.module.structure.inside(around, cst.For):
             target: cst.BaseExpression = loop.target
-            if isinstance(target, cst.Tuple) and self.run.calls_builtin(loop.iter, "enumerate"):
+            if isinstance(target, UNPACKED) and self.run.calls_builtin(loop.iter, "enumerate"):
                 target = target.elements[0].value
             if dotted(target) == dotted(node):
                 yield self.run.calls_builtin(loop.iter, "range", "enumerate")

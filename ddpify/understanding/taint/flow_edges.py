@@ -20,7 +20,7 @@ from ddpify.understanding.libraries.distributed import (
 )
 from ddpify.understanding.libraries.object_kinds import BARS
 from ddpify.understanding.project import ModuleFile
-from ddpify.understanding.syntax import dotted
+from ddpify.understanding.syntax import UNPACKED, dotted
 from ddpify.understanding.taint import sources
 from ddpify.understanding.taint.call_graph import (
     already_given,
@@ -196,7 +196,7 @@ class Collector:
 
     def _on_loop(self, node: cst.For | cst.CompFor) -> None:
         target: cst.BaseExpression = node.target
-        if self._counts(node.iter) and isinstance(target, cst.Tuple) and len(target.elements) == 2:
+        if self._counts(node.iter) and isinstance(target, UNPACKED) and len(target.elements) == 2:
             target = target.elements[1].value  # the number or key is the same on every rank
             if self._counts_entries(node.iter) and len(elements(target) or ()) == 2:
                 target = cst.ensure_type(target, cst.Tuple).elements[1].value

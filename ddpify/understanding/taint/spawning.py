@@ -10,7 +10,7 @@ from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.libraries.distributed import PROCESSES
 from ddpify.understanding.structure import Structure
-from ddpify.understanding.syntax import parameters
+from ddpify.understanding.syntax import UNPACKED, parameters
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.scopes import FunctionNode
 from ddpify.understanding.values import Bound, Function, value
@@ -85,7 +85,7 @@ def _numbers(structure: Structure, node: cst.CSTNode) -> Iterator[str]:
     for loop in around:
         if isinstance(loop.iter, cst.Call) and isinstance(loop.iter.func, cst.Name):
             target: cst.BaseExpression = loop.target
-            if loop.iter.func.value == "enumerate" and isinstance(target, cst.Tuple):
+            if loop.iter.func.value == "enumerate" and isinstance(target, UNPACKED):
                 target = target.elements[0].value
             if loop.iter.func.value in ("range", "enumerate"):
                 yield from target_names(target)

@@ -16,6 +16,7 @@ from ddpify.understanding.libraries.distributed import library_names
 from ddpify.understanding.libraries.path_objects import PATH
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
+from ddpify.understanding.syntax import UNPACKED
 from ddpify.understanding.taint.call_graph import called
 from ddpify.understanding.taint.flow import Flow
 from ddpify.understanding.taint.flow_edges import FlowEdge
@@ -229,7 +230,7 @@ class Ordering:
         """``x`` of a loop that stores numbers along ``x``: an index, a length or a counter."""
         source = self._numbered(loop.iter)
         counters = set(target_names(loop.target)) if source is not None else set()
-        if isinstance(loop.target, cst.Tuple) and source is not None:
+        if isinstance(loop.target, UNPACKED) and source is not None:
             counters = set(target_names(loop.target.elements[0].value))
         for one in structure.inside(loop.body, cst.AugAssign):
             if isinstance(one.operator, cst.AddAssign):
