@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
+from ddpify.codemods.files import new_folders
 from ddpify.codemods.files.collective_work import runs_on_all_ranks
 from ddpify.codemods.files.write_effects import note, short_name, takes_part_in_training
 from ddpify.codemods.synchronisation.rank0_values import first_of_node
@@ -28,10 +29,15 @@ def folder(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     told = [a for a in site.node.args if a.keyword is not None and a.keyword.value == "exist_ok"]
     if told and code_of(told[0].value) == "True":
         return
+    is_fine = new_folders.accepted(plan, edits, effect, site)
+    if is_fine is None:
+        text = "ranks find each other's folder: let rank 0 look for it before, and tell others"
+        note(edits, effect, site, text, attention=True)
+        return
     if told:
-        edits.put(told[0].value, "True")
+        edits.put(told[0].value, is_fine)
     else:
-        edits.add_keyword(site.node, "exist_ok=True")
+        edits.add_keyword(site.node, f"exist_ok={is_fine}")
     if effect.name == "os.mkdir":
         edits.put(site.node.func, "os.makedirs")
     note(edits, effect, site, "folder made by whichever rank comes first")
