@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import libcst as cst
+from ddpify.codemods.launch import import_actions
 from ddpify.codemods.launch.first_action import first_action
 
 from ddpify.planning.edits import Edits
@@ -20,7 +21,8 @@ _STARTS_NOTHING = "this file starts nothing by itself: begin the script that cal
 def edit(plan: Plan, edits: Edits) -> None:
     """Add the start to each script, and the import to what uses it; run after other codemods."""
     entries = plan.project.entries
-    early = any(_acts_on_import(plan, edits, m) for m in plan.editable if m not in entries)
+    imported = [file for file in plan.project.files if file not in entries]
+    early = any(_calls_helper(plan, edits, m) or import_actions.acts(plan, m) for m in imported)
     for module in plan.editable:
         if module in entries:
             first = (early and _first_own_import(plan, module)) or first_action(plan, module)
@@ -53,9 +55,9 @@ def _import(plan: Plan, edits: Edits, module: ModuleFile, first: cst.CSTNode | N
     _insert_imports(edits, body, _after_imports(body, first), lines)
 
 
-def _acts_on_import(plan: Plan, edits: Edits, module: ModuleFile) -> bool:
+def _calls_helper(plan: Plan, edits: Edits, module: ModuleFile) -> bool:
     """Whether a module calls the helper as it is imported: the group must have started before."""
-    if not edits.change_in(module):
+    if not module.editable or not edits.change_in(module):
         return False
     todo: list[cst.CSTNode] = list(edits.apply(module).body)
     while todo:
