@@ -29,6 +29,12 @@ from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.values import UNKNOWN, Instance
 
 _ANY = "{}"
+# What takes a path, or a part of it, and opens nothing.
+_NOT_READING = (
+    "builtins.", "os.", "posixpath.", "pathlib.", "logging.", "re.", "sys.", "warnings.",
+    "argparse.", "string.", "collections.", "functools.", "itertools.", "urllib.", "subprocess.",
+    "tqdm.", "torch.device", "typing.", "time.", "datetime.", "fnmatch.",
+)  # fmt: skip
 _DEPTH = 4  # names behind names that are looked up for the end of a path
 
 
@@ -55,14 +61,39 @@ class FileNames:
 
     facts: Facts
     flow: Flow
-    uses: list[FileUse] = field(init=False)
+    uses: list[FileUse] = field(default_factory=list)
     _texts: dict[cst.CSTNode, frozenset[str] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Find every call that reads a file or asks for one, in the order of each file."""
         calls = ((c, m) for m, s in self.flow.structures.items() for c in s.all(cst.Call))
-        found = (use_of(self.facts, call, module) for call, module in calls)
-        self.uses = [use for use in found if use is not None]
+        written = self._written()
+        for call, module in calls:
+            use = use_of(self.facts, call, module)
+            self.uses += [use] if use is not None else self._unread(call, module, written)
+
+    def _written(self) -> frozenset[str]:
+        """The ends of the paths that are written."""
+        effects = (e for e in self.facts.effects.values() if e.kind == "write")
+        paths = ((path_of(effect), effect.site.module) for effect in effects)
+        texts = (self.texts(path, module) for path, module in paths if path is not None)
+        return frozenset(_end(text) for known in texts for text in known or ())
+
+    def _unread(self, call: cst.Call, module: ModuleFile, written: frozenset[str]) -> list[FileUse]:
+        """A library's function that is not known gets the path of a file: it may read that."""
+        names = library_names(self.facts.values.get(call.func))
+        other = [name for name in names if not name.startswith(_NOT_READING)]
+        if not written or not other or module.is_unused(call) or self._has_effect(call):
+            return []
+        given = (argument.value for argument in call.args)
+        return [
+            FileUse(Site(call, module), path, asks=False)
+            for path in given
+            if any(_end(text) in written for text in self.texts(path, module) or ())
+        ]
+
+    def _has_effect(self, call: cst.Call) -> bool:
+        return any(effect.site.node is call for effect in self.facts.effects.values())
 
     # ------------------------------------------------------------------ the same file
     def is_on(self, effect: Effect, use: FileUse) -> bool:
@@ -80,9 +111,7 @@ class FileNames:
         """Whether two paths are written alike, or surely end alike."""
         if self._alike(one, other):
             return True
-        ends, others = (
-            {text.rsplit("/", 1)[-1] for text in self.texts(*place) or ()} for place in (one, other)
-        )
+        ends, others = ({_end(text) for text in self.texts(*place) or ()} for place in (one, other))
         return any(map(_says_something, ends & others))
 
     def _alike(self, one: Place, other: Place) -> bool:
@@ -187,6 +216,10 @@ class FileNames:
             if isinstance(one, cst.Return):
                 start.add(("result", structure.function(one)))
         return self.flow.derived(start)
+
+
+def _end(text: str) -> str:
+    return text.rsplit("/", 1)[-1]
 
 
 def use_of(facts: Facts, call: cst.Call, module: ModuleFile) -> FileUse | None:

@@ -195,6 +195,15 @@ READ_BACK = {
         "scipy.io.wavfile.write('a.wav', 8, np.ones(3))\n_, y = scipy.io.wavfile.read('a.wav')\n",
         2,
     ),
+    "a file that a library which is not known gets": (
+        "import unknown\nnp.save('made/a.npy', [1])\nx = unknown.Table('./made/a.npy')\n",
+        1,
+    ),
+    "other files that it gets, and what only takes a name apart": (
+        "import unknown\nnp.save('a.npy', [1])\nx = unknown.Table('b.npy')\n"
+        "name, kind = os.path.splitext('a.npy')\nunknown.tell('a.npy')\n",
+        0,
+    ),
     "by rank 0 alone": (COPY + "os.remove('best.pt')\n", 0),
 }
 
