@@ -80,6 +80,12 @@ DOWNLOADS = frozenset(
         "six.moves.urllib.request.urlopen", "six.moves.urllib.request.urlretrieve",
         "torchvision.datasets.utils.download_url", "nltk.download",
         "torchvision.datasets.utils.download_and_extract_archive", "shutil.unpack_archive",
+        "torchtext.vocab.GloVe", "torchtext.vocab.FastText", "torchtext.vocab.CharNGram",
+        "torchtext.utils.download_from_url", "gensim.downloader.load", "spacy.cli.download",
+        "kagglehub.dataset_download", "gdown.download_folder", "gdown.cached_download",
+        "clip.load", "whisper.load_model",
     }
 )  # fmt: skip
+# Data sets that are fetched, and most of them written in another form, where they are not there.
+FETCHED = ("torch_geometric.datasets.", "sklearn.datasets.fetch_", "dgl.data.", "ogb.")
 ACCELERATORS = ("cuda", "mps", "xpu", "npu", "hpu")

@@ -14,6 +14,7 @@ from ddpify.understanding.libraries.actions import (
     COMMANDS,
     CONTAINERS,
     DOWNLOADS,
+    FETCHED,
     FILLED,
     FOLDERS,
     GIVE_TEXT,
@@ -132,7 +133,7 @@ def acts(
         run.effect("log", node, name)
     elif name in WRITERS:
         run.effect("writer", node, name)
-    elif name in DOWNLOADS or _may_download(kwargs):
+    elif name in DOWNLOADS or name.startswith(FETCHED) or _may_download(kwargs):
         run.effect("download", node, name)
     elif name in LOGFILES or _adds_logfile(name, args, kwargs):
         run.effect("logfile", node, name)
@@ -147,7 +148,7 @@ def _may_act(name: str) -> bool:
     """Whether a function of this name does anything to the outside, as its arguments say."""
     plain = (SAVES, FOLDERS, WRITES, FILLED, COMMANDS, ASKING, TYPED, WRITERS, DOWNLOADS)
     named = (*plain, _MAY_OPEN, _MAY_LOG)
-    return name.startswith(LOGGING) or any(name in names for names in named)
+    return name.startswith((*LOGGING, *FETCHED)) or any(name in names for names in named)
 
 
 def _has_stream(args: list[Value], kwargs: Keywords) -> bool:

@@ -269,3 +269,18 @@ def test_a_temporary_file_that_each_rank_opens_itself_is_refused(tmp_path: Path,
     with pytest.raises(Refusal, match="opens a temporary file of its own"):
         added(tmp_path, text + "brain.load_state_dict(torch.load(place))\n")
     assert "dd.save(brain.state_dict(), place)" in added(tmp_path, text)
+
+
+FETCHING = {
+    "torchtext": "vectors = torchtext.vocab.GloVe(name='6B', dim=50)",
+    "gensim.downloader": "words = gensim.downloader.load('glove-wiki-gigaword-50')",
+    "sklearn.datasets": "houses = sklearn.datasets.fetch_california_housing()",
+    "torch_geometric.datasets": "graphs = torch_geometric.datasets.TUDataset('data', 'MUTAG')",
+}
+
+
+@pytest.mark.parametrize("library", FETCHING)
+def test_one_rank_of_a_node_fetches_before_the_others(tmp_path: Path, library: str) -> None:
+    line = FETCHING[library]
+    lines = added(tmp_path, f"import {library}\n{HEAD}{line}\n{STEP}")
+    assert lines[lines.index("with dd.local_main_first():") + 1] == line
