@@ -89,7 +89,7 @@ def _rule_of(plan: Plan, node: cst.CSTNode) -> str:
 def _is_shared(draw: Draw, wrapped: frozenset[Instance]) -> bool:
     """Whether ranks draw from one generator, somewhere that rows are known to be the batch's."""
     outside = [models for models in draw.inside if draw.shared or not models & wrapped]
-    return not all(outside) if draw.given else bool(outside)
+    return not all(outside) if draw.given and not draw.shared else bool(outside)
 
 
 def _text(node: cst.BaseExpression, *, whole: bool = False) -> str:

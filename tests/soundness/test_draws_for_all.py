@@ -133,3 +133,30 @@ def test_rows_of_a_batch_by_hand_are_drawn_for_by_each_rank(tmp_path: Path) -> N
     path = tmp_path / "script.py"
     path.write_text(BY_HAND.replace("a = a + DRAWN", "h = h + torch.rand_like(h)"))
     assert "drawn_alike" not in convert_file(path).data.decode()
+
+
+SEEDED = "g = torch.Generator().manual_seed(1)\n"
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        "torch.rand(len(h), 1, generator=g)",
+        "torch.randn(h.shape, generator=g)",
+        "torch.randint(0, 3, h.shape, generator=g)",
+        "torch.zeros_like(h).normal_(generator=g)",
+        "torch.empty(len(h), 1).uniform_(0, 1, generator=g)",
+        "torch.bernoulli(torch.sigmoid(h), generator=g)",
+        "torch.multinomial(torch.softmax(h, 1), 1, generator=g)",
+        "torch.normal(torch.zeros(len(h), 4), 1.0, generator=g)",
+    ],
+)
+def test_rows_from_a_generator_of_the_scripts_own(trial: Trial, drawn: str) -> None:
+    verdict = trial.verdict(script("forward", f"{SEEDED}h = h * {drawn}"))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+def test_rows_that_lie_behind_another_dimension_are_refused(trial: Trial) -> None:
+    lines = f"{SEEDED}h = h * torch.bernoulli(torch.sigmoid(h.t()), generator=g).t()"
+    verdict = trial.verdict(script("forward", lines))
+    assert verdict.outcome is Outcome.REFUSED, verdict.detail

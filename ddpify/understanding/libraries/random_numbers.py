@@ -109,7 +109,7 @@ def function(run: RunState, node: cst.BaseExpression, name: str) -> Value | None
     if name.startswith("numpy.random."):
         return _drawn(run, node, short, shared=True) if short in _ARRAYS else None
     if of_torch and short in _OF_THE_BATCH:
-        return _drawn(run, node, short)
+        return _drawn(run, node, short, shared=_has_a_generator(run, node))
     if name.startswith(_FILLERS) and short in _FILLING | _INITIAL:
         return _filled(run, node, short)
     return None
@@ -186,7 +186,14 @@ def _of_tensor(run: RunState, node: cst.Call, atom: Data, name: str) -> Value | 
     if name not in _FILLING | _OF_ELEMENTS:
         return None
     _for_the_batch(run, node)
-    return _drawn(run, node, name, Part(node.func.value, atom, atom.dim))
+    shared = _has_a_generator(run, node)
+    return _drawn(run, node, name, Part(node.func.value, atom, atom.dim), shared=shared)
+
+
+def _has_a_generator(run: RunState, node: cst.Call) -> bool:
+    """Whether a draw is from a generator of the script's own: each rank's gives the same."""
+    given = argument(node, "generator")
+    return given is not None and run.seen(given.value).constant() is not None
 
 
 def _of_distribution(run: RunState, node: cst.Call, atom: Instance, name: str) -> Value | None:
@@ -270,7 +277,7 @@ def _drawn(
     rows = value(_rows(first, [*parts, *([receiver] if receiver else [])]))
     current_batch.used(run, node, [*rows.data, *(part.data for part in parts)])
     mixed = bool(draw.given) and draw.dim > 0
-    if not run.frames_forward() and (mixed or not run.module.editable):
+    if (shared or not run.frames_forward()) and (mixed or not run.module.editable):
         _refuse(run, node, rows.data[0])
     return rows
 
