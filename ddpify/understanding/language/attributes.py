@@ -16,6 +16,7 @@ from ddpify.understanding.language import imports, set_attributes
 from ddpify.understanding.libraries import (
     distributions,
     instances,
+    layer_settings,
     loader_settings,
     lookup_by_name,
     object_kinds,
@@ -360,6 +361,7 @@ def _decorators(function: Function) -> set[str]:
 def attribute_set(run: RunState, node: cst.Attribute, owner: Instance, new: Value) -> None:
     """Note what setting an attribute means: a model that gets another layer, a frozen parameter."""
     loader_settings.note(run, node, owner, node.attr.value, new)
+    layer_settings.note(run, owner, node.attr.value, new)
     first = next(iter(run.frame.scope.names), None)
     own = isinstance(node.value, cst.Name) and node.value.value == first
     if object_kinds.is_model(owner) and own and _makes_a_parameter(run, node):
@@ -368,8 +370,8 @@ def attribute_set(run: RunState, node: cst.Attribute, owner: Instance, new: Valu
         isinstance(a, Params) or (isinstance(a, Instance) and object_kinds.is_model(a))
         for a in new.atoms
     )
-    frozen = node.attr.value == "requires_grad"
-    if object_kinds.is_model(owner) and not own and (layers or frozen):
+    other = node.attr.value in ("requires_grad", "forward")
+    if object_kinds.is_model(owner) and not own and (layers or other):
         run.facts.event(owner, "change", run.site(node))
 
 

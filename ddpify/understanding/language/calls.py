@@ -316,6 +316,9 @@ def _call_object(
     args: list[Value],
     kwargs: Keywords,
 ) -> Value:
+    own = target.attribute("forward")
+    if own is not None:
+        return _call_set_forward(run, node, target, own, args, kwargs)
     if isinstance(target.type, Class) and not _normalises_apart(run, node, target):
         found = target.type.find("__call__")  # a model may have its own, past its forward
         if found is None and object_kinds.is_model(target):
@@ -345,6 +348,28 @@ def _call_object(
         return opaque.judged(run, node, args, kwargs)
     unread_models.called(run, node, target, given)
     return layer_calls.call(run, node, target, args, kwargs)
+
+
+def _call_set_forward(
+    run: RunState,
+    node: cst.BaseExpression,
+    target: Instance,
+    own: Value,
+    args: list[Value],
+    kwargs: Keywords,
+) -> Value:
+    """Call the function that was set as the forward of an object: ``model.forward = function``."""
+    forward = object_kinds.is_model(target) and not criteria.is_criterion(run, target)
+    made = []
+    for atom in own.atoms:
+        function = atom.function if isinstance(atom, Bound) else atom
+        receiver = atom.receiver if isinstance(atom, Bound) else None
+        if isinstance(function, Function):
+            site = run.site(node)
+            made.append(call_function(run, function, args, kwargs, receiver, site, forward=forward))
+        else:
+            made.append(call(run, node, value(atom), args, kwargs))
+    return join(*made)
 
 
 def _normalises_apart(run: RunState, node: cst.BaseExpression, target: Instance) -> bool:
