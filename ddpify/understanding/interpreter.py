@@ -122,7 +122,7 @@ class Interpreter(RunState):
         for made in (*self.heap.values(), *yielded):
             made.forget_reads()
         per_pass = (self.results, self.left, self.wrote, self.scopes, self.called, self.latest)
-        for known in (*per_pass, self.hooks):
+        for known in (*per_pass, self.hooks, self.replaced):
             known.clear()
         self.defined.clear()
         self.ways.start_pass()

@@ -29,7 +29,12 @@ from ddpify.understanding.language import (
     starred_targets,
     totals,
 )
-from ddpify.understanding.libraries import loaded_files, own_methods, tensor_attributes
+from ddpify.understanding.libraries import (
+    loaded_files,
+    own_methods,
+    replaced_functions,
+    tensor_attributes,
+)
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions, relative_ranks
@@ -368,6 +373,8 @@ def _assign_attribute(run: RunState, target: cst.Attribute, new: Value) -> None:
             run.facts.event(atom.owner, "change", run.site(target))
         elif atom == QualifiedName("sys") and target.attr.value in ("stdout", "stderr"):
             _prints_into(run, target, new)
+        elif isinstance(atom, QualifiedName):
+            replaced_functions.put(run, atom, target.attr.value, new)
     set_attributes.note(run, target, owner, new)
 
 

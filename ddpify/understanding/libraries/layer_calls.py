@@ -22,6 +22,7 @@ from ddpify.understanding.libraries import (
     losses,
     opaque,
     random_numbers,
+    replaced_functions,
 )
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import columns, dimensions
@@ -51,6 +52,9 @@ def call(
     kwargs: Keywords,
 ) -> Value:
     """``object(...)`` of a library object."""
+    replaced = replaced_functions.call_layer(run, node, target, args, kwargs)
+    if replaced is not None:
+        return replaced
     if not (isinstance(target.type, str) and losses.is_module(target.type)):
         args, kwargs = of_layer(target.kind, node, args, kwargs)
         _number_all(run, node, args, kwargs)

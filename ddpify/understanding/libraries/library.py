@@ -19,6 +19,7 @@ from ddpify.understanding.libraries import (
     path_objects,
     python_functions,
     random_numbers,
+    replaced_functions,
     result_buffers,
     side_effects,
 )
@@ -72,6 +73,9 @@ def _call(
     run: RunState, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> Value:
     name = canonical(name)
+    replaced = replaced_functions.call(run, node, name, args, kwargs)
+    if replaced is not None:
+        return replaced
     known = run.facts.library_calls.setdefault(name, {})
     if node not in known:
         known[node] = run.site(node)

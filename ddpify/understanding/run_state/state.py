@@ -121,6 +121,8 @@ class State(Code):
         self.called: set[cst.CSTNode] = set()
         # Layers' hooks that do with a rank's rows what they do with all; whether after the layer.
         self.hooks: dict[tuple[cst.CSTNode, Instance], tuple[Value, bool]] = {}
+        # Functions of the project that stand under a library's names: ``F.relu = function``.
+        self.replaced: dict[str, Value] = {}
         self.loaded_models: set[cst.CSTNode] = set()  # what takes a whole model out of a file
         # Functions that have some of their arguments, by the call that gives them.
         self.completed_in_part: dict[tuple[cst.CSTNode, Function], Function] = {}
