@@ -101,6 +101,10 @@ class Halves(nn.Module):
 model = DDP(Halves().to(device), find_unused_parameters=True)
 ```
 
+```python
+model = DDP(net, find_unused_parameters=True, static_graph=True)
+```
+
 ## Fix safety
 Unsafe: a loss that leaves out part of the output has unused parameters too.
 
@@ -118,6 +122,7 @@ from ddpify.lint.scripts.forward_use import uses_everything
 from ddpify.lint.scripts.repairs import drop_argument
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.spread_options import option
+from ddpify.lint.scripts.understood import Wrap
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.syntax import argument
 
@@ -141,9 +146,17 @@ def check(script: Script) -> Iterator[Finding]:
         told = option(script, wrap.call, "find_unused_parameters")
         if told is None or script.value(told).constant() is not True:
             continue
+        if _is_static(script, wrap):
+            continue
         if wrap.held and all(uses_everything(script, model) for model in wrap.held):
             fix = None
             if given is not None:
                 edit = drop_argument(script, wrap.call, given)
                 fix = Fix("do not search", (edit,), Applicability.UNSAFE)
             yield Finding(given or wrap.call, _MESSAGE, fix)
+
+
+def _is_static(script: Script, wrap: Wrap) -> bool:
+    """Whether a wrapper takes its first round for all: it does not search again."""
+    told = option(script, wrap.call, "static_graph")
+    return told is not None and script.value(told).constant() is not False
