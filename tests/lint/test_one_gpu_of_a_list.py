@@ -75,3 +75,40 @@ def test_the_same_gpu_is_found(
 @pytest.mark.parametrize(("choose", "device", "given"), INNOCENT.values(), ids=INNOCENT)
 def test_a_gpu_of_its_own_is_left(choose: str, device: str, given: str, tmp_path: Path) -> None:
     assert _codes(tmp_path, choose, device, given) == set()
+
+
+OF_ONE = """
+import os
+os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+if "RANK" in os.environ:
+    dist.init_process_group("nccl")
+model = DDP(torch.nn.Linear(2, 2).cuda())
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for x in torch.zeros(10, 4, 2):
+    model(x.cuda()).mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("commands", "found"),
+    [
+        ("", True),
+        ("torchrun --nproc_per_node=2 train.py", True),
+        ("torchrun --nproc_per_node=2 other.py", False),
+        ("python train.py --eval", False),
+        ("python train.py --eval\n    srun python train.py", True),
+    ],
+)
+def test_one_gpu_is_for_scripts_that_nothing_starts_as_ranks(
+    commands: str, found: bool, tmp_path: Path
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "README.md").write_text(f"    {commands}\n")
+    path = tmp_path / "train.py"
+    path.write_text(OF_ONE)
+    result = lint(Document(str(path), path.read_bytes()), Settings(root=tmp_path))
+    assert ("DDP204" in {one.code for one in result.found}) is found

@@ -52,6 +52,16 @@ def launches(script: Script) -> Launches:
     return Launches(of_ranks, tuple(one for one in starts if one not in several), known)
 
 
+def is_started_as_one_process(script: Script) -> bool:
+    """Whether commands of the project start this script, or ranks of others, and none its ranks."""
+    path, texts = script.project.entry.path, script.texts
+    starts = starts_of(path, texts)
+    launched = launches_of(path, texts) or any(map(_STARTS_RANKS.search, starts))
+    return bool(starts or texts.commands) and not (
+        launched or script.control.spawned or starts_what_it_is_given(texts)
+    )
+
+
 def _is_for_one(script: Script, texts: Texts) -> bool:
     """Whether launchers are for other scripts of a project, and this one may do without.
 

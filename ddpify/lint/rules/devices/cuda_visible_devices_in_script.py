@@ -86,6 +86,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.launches import is_started_as_one_process
 from ddpify.lint.scripts.one_number import is_one_number
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.side_effects import VISIBLE, environment_key
@@ -104,6 +105,9 @@ _CHOOSES = frozenset({"torch.cuda.set_device", "torch.accelerator.set_device_ind
 )
 def check(script: Script) -> Iterator[Finding]:
     """Assignments that every rank makes alike."""
+    # A script that nothing starts on several processes shows itself the one GPU that it needs.
+    alone = is_started_as_one_process(script)
+    sure = Confidence.POSSIBLE if alone else Confidence.LIKELY
     for assign in script.structure.all(cst.Assign):
         if environment_key(script.facts, assign.targets[0].target) != VISIBLE:
             continue
@@ -117,6 +121,7 @@ def check(script: Script) -> Iterator[Finding]:
             yield Finding(
                 assign,
                 "every rank hides the same GPUs from itself: they share what is left",
+                confidence=sure,
             )
 
 
