@@ -36,22 +36,26 @@ def worker(rank, devices):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--devices", nargs="+", default=["cuda:0"])
+    parser.add_argument("--gpus", default="0,1")
     args = parser.parse_args()
     for rank in range(4):
         mp.Process(target=worker, args=(rank, {given})).start()
 """
 ALL = "args.devices"
+NUMBERS = "[int(x) for x in args.gpus.split(',')]"
 SHOW = 'os.environ["CUDA_VISIBLE_DEVICES"] = str(devices[{}].split(":")[-1])'
 CURRENT = 'device = torch.device("cuda")'
 PITFALLS = {
     "shown": (SHOW.format(0), CURRENT, ALL, "DDP204"),
     "chosen": ("pass", "torch.cuda.set_device(devices[0])\n    device = 'cuda'", ALL, "DDP201"),
     "moved to": ("pass", "device = torch.device(devices[0])", ALL, "DDP201"),
+    "read from a text": ("pass", "device = f'cuda:{devices[0]}'", NUMBERS, "DDP201"),
     "written": ("pass", "device = torch.device(devices[0])", '["cuda:0", "cuda:1"]', "DDP201"),
 }
 INNOCENT = {
     "shown": (SHOW.format("rank"), CURRENT, ALL),
     "moved to": ("pass", "device = torch.device(devices[rank])", ALL),
+    "read from a text": ("pass", "device = f'cuda:{devices[rank]}'", NUMBERS),
     "a list of its own": (SHOW.format(0), CURRENT, "[args.devices[rank]]"),
     "a part of its own": ("pass", "device = torch.device(devices[0])", "args.devices[rank:]"),
 }

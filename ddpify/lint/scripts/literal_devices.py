@@ -71,7 +71,8 @@ def _behind(script: Script, node: cst.BaseExpression, depth: int) -> Iterator[cs
     if not isinstance(node, cst.Name) or not depth:
         return
     for edge in script.flow.edges_into(script.control.locations(node)):
-        if isinstance(edge.value, (cst.SimpleString, cst.IfExp)) and not edge.offers:
+        texts = (cst.SimpleString, cst.FormattedString, cst.IfExp)
+        if isinstance(edge.value, texts) and not edge.offers:
             yield edge.value
         elif edge.value is not None:
             yield from _behind(script, edge.value, depth - 1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.definite_assignment import target_names
+from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.sources import ANY_RANK
 
 
@@ -57,7 +59,7 @@ def _is_one_list(script: Script, node: cst.BaseExpression, depth: int) -> bool:
     """Whether all that an expression may be are lists that are the same for all ranks."""
     if isinstance(node, (cst.List, cst.Tuple)):
         return all(isinstance(one.value, (cst.Integer, cst.SimpleString)) for one in node.elements)
-    if _is_option(script, node):
+    if _is_option(script, node) or _is_read_from_option(script, node):
         return True
     if not isinstance(node, (cst.Name, cst.Attribute)) or not depth:
         return False
@@ -65,6 +67,18 @@ def _is_one_list(script: Script, node: cst.BaseExpression, depth: int) -> bool:
     return bool(kept) and all(
         one is not None and _is_one_list(script, one, depth - 1) for one in kept
     )
+
+
+def _is_read_from_option(script: Script, node: cst.BaseExpression) -> bool:
+    """``args.gpus.split(",")``, and ``[int(gpu) for gpu in args.gpus.split(",")]``."""
+    if isinstance(node, cst.ListComp) and node.for_in.inner_for_in is None:
+        taken = set(target_names(node.for_in.target))
+        named = (one for one in walk(node.elt) if isinstance(one, cst.Name))
+        plain = all(x.value in taken or "builtins.int" in script.names(x) for x in named)
+        return plain and not node.for_in.ifs and _is_read_from_option(script, node.for_in.iter)
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return False
+    return node.func.attr.value == "split" and _is_option(script, node.func.value)
 
 
 def _is_option(script: Script, node: cst.BaseExpression) -> bool:
