@@ -45,6 +45,10 @@ STEP = """fake = {}(torch.randn(len(x), 10, device=device))
 PITFALLS = {
     "past the wrapper": STEP.format("generator.module"),
     "by a name": STEP.format("g_module"),
+    "changed on one of two ways": STEP.format("generator.module").replace(
+        "\n        score",
+        "\n        if epoch > 3:\n            fake = fake + 0.1\n        score",
+    ),
     "in one of the losses": STEP.format("generator")
     + "\n        steps_g.zero_grad()\n        loss.backward()\n        steps_g.step()\n        "
     + STEP.format("generator.module"),

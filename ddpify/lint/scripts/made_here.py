@@ -10,7 +10,7 @@ from collections.abc import Iterator, Set
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.structure import walk
+from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.reaching_definitions import reaching_definition
 
@@ -46,11 +46,29 @@ def is_made_without(
 
 
 def _set_last(script: Script, name: cst.Name) -> Iterator[cst.BaseExpression]:
-    """What a name was surely set to before it is read there."""
+    """What a name may have been set to last before it is read there; nothing where that is not
+    sure.
+    """
     structure = script.structure_of(name)
     edges = script.flow.edges_into(script.control.locations(name))
-    here = [edge for edge in edges if edge.node in structure.order]
-    last = reaching_definition(structure, name, [*{edge.node: None for edge in here}])
-    made = [edge for edge in here if edge.node is last]
+    here = {edge.node for edge in edges if edge.node in structure.order}
+    last = _last(structure, name, here)
+    made = [edge for edge in edges if edge.node in last]
     if made and not any(edge.adds or edge.value is None for edge in made):
         yield from (edge.value for edge in made if edge.value is not None)
+
+
+def _last(structure: Structure, name: cst.Name, here: set[cst.CSTNode]) -> list[cst.CSTNode]:
+    """The assignments of which one is the last: the latest that surely runs, and those under
+    conditions that stand behind it.
+    """
+    order, found = structure.order, list[cst.CSTNode]()
+    earlier = sorted((one for one in here if order[one] < order[name]), key=order.__getitem__)
+    for one in reversed(earlier):
+        found.append(one)
+        if reaching_definition(structure, name, [one]) is one:
+            around = {*structure.up(one)}
+            left = [loop for loop in structure.loops(name) if loop not in around]
+            again = any(loop in structure.up(other) for loop in left for other in here)
+            return [] if again else found
+    return []
