@@ -138,12 +138,15 @@ def _judge(
         return None
     if any(_steps(script, node) for node in inside):
         return _STEP
-    return _ALL if not in_window and _holds_all(script, inside) else None
+    return _ALL if not in_window and _holds_all(script, block, inside) else None
 
 
-def _holds_all(script: Script, inside: list[cst.CSTNode]) -> bool:
-    """Whether no backward is outside, and nothing averages gradients in another way."""
-    return script.facts.backwards.keys() <= {*inside} and not may_average_by_hand(script)
+def _holds_all(script: Script, block: cst.With, inside: list[cst.CSTNode]) -> bool:
+    """Whether no backward is outside, a step follows, and nothing averages gradients otherwise."""
+    if not script.facts.backwards.keys() <= {*inside} or may_average_by_hand(script):
+        return False
+    loops = script.control.around(block)
+    return any(_steps(script, node) for loop in loops for node in script.reached(loop))
 
 
 def _runs(script: Script, node: cst.CSTNode, wrapper: cst.BaseExpression) -> bool:
