@@ -36,6 +36,11 @@ def main():
 if __name__ == "__main__":
     main()
 """
+NET = """\
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Linear(2, 2)"""
 ACTING = [
     "print('settings')",
     "if SIZE:\n    print('settings')",
@@ -45,6 +50,9 @@ ACTING = [
     "order = np.random.permutation(12)",
     "order = list(range(12))\nrandom.shuffle(order)",
     "order = torch.randperm(12)",
+    "encoder = torch.nn.Linear(2, 2)",
+    f"{NET}\n\n\nnet = Net()",
+    "w = torch.empty(3)\ntorch.nn.init.normal_(w)",
 ]
 QUIET = [
     "np.random.seed(0)",
@@ -53,6 +61,8 @@ QUIET = [
     "draw = lambda: random.random()",
     "if __name__ == '__main__':\n    print('tested')",
     "size = max(SIZE, 2)",
+    "rule = torch.nn.CrossEntropyLoss()",
+    NET,
 ]
 
 
