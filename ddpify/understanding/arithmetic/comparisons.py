@@ -120,7 +120,7 @@ def _of_replicated(operands: list[Operand]) -> Value:
         return value(paired)
     of_all = (Layout.GATHERED, Layout.PERMUTATION)
     rows_of_all = [replace(d, form=Layout.GATHERED) for d in tensors if d.form in of_all]
-    return by_hand or value(*rows_of_all[:1]) or _as_large(operands)
+    return value(*rows_of_all[:1]) or by_hand or _as_large(operands)
 
 
 def _as_large(operands: list[Operand]) -> Value:

@@ -135,6 +135,8 @@ def _counted_from(
 
 def _of_no_parts(run: RunState, operator: str, left: Operand, right: Operand) -> Value:
     """What an operator gives where ranks hold neither operand in part."""
+    if of_all_ranks([left, right]):
+        return _plain(operator, left[1], right[1])
     held = [*map(handmade_batches.replicated_tensors, (left[1], right[1]))]
     if operator == "@" and any(held):
         return batch_rows.product(run, [left, right])
@@ -653,6 +655,14 @@ def displayed_parts(run: RunState, operand: Operand) -> list[Operand]:
     """The elements of a tuple of indices that is written out; else the operand itself."""
     parts = displayed(operand[0])
     return [operand] if parts is None else [(part, run.seen(part)) for part in parts]
+
+
+def of_all_ranks(operands: Sequence[Operand]) -> bool:
+    """Whether an operand holds the rows of all ranks.
+
+    Beside those, a batch made by hand is whole, and what comes out holds rows of all ranks, too.
+    """
+    return any(d is not None and d.form is Layout.GATHERED for _, d in held_tensors(operands))
 
 
 def held_tensors(operands: Sequence[Operand]) -> list[tuple[cst.BaseExpression, Data | None]]:

@@ -429,6 +429,8 @@ def _on_batches(
         return _as_before(made, operands) if short in _CONVERTING else made
     if not any(handmade_batches.replicated_tensors(held) for _, held in operands):
         return None
+    if tensor_pairs.of_all_ranks(operands):
+        return None
     if short == "einsum" and args:
         made = einsum.on_batches(run, *einsum.given(name, operands))
         if made is not None:
