@@ -16,7 +16,7 @@ from ddpify.planning import replicated_statements
 from ddpify.planning.batches_alike import made_alike
 from ddpify.planning.refusals import Refusal
 from ddpify.planning.square_masks import is_square_mask
-from ddpify.understanding.batching.handmade_batches import DIMENSIONS
+from ddpify.understanding.batching.handmade_batches import DIMENSIONS, replicated_tensors
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Entry, Facts, Place, Site
 from ddpify.understanding.values import UNKNOWN, Instance
@@ -313,6 +313,10 @@ def _refuse_beside_loaders(facts: Facts) -> None:
 
 def _refuse_unmatched(facts: Facts) -> None:
     for node, site in facts.by_hand.unmatched.items():
+        held = replicated_tensors(facts.values.get(node, UNKNOWN))
+        places = {place for atom in held for place in atom.definition_sites}
+        if places and all(_is_no_batch(facts, place) for place in places):
+            continue
         raise Refusal(
             site.module,
             node,

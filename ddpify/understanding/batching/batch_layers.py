@@ -13,6 +13,7 @@ from ddpify.understanding.forms import SEVERAL_TENSORS, Form, Layout
 from ddpify.understanding.layer_containers import SEQUENTIAL
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
+    REPLICATED,
     UNKNOWN,
     Atom,
     Class,
@@ -84,7 +85,10 @@ def layer(
         return _recurrent(target, args, batch_dims)
     if any(one.data for one in args):
         return None
-    return _through(run, target, next((one for one in args if replicated_tensors(one)), None))
+    made = _through(run, target, next((one for one in args if replicated_tensors(one)), None))
+    if made is not None and target.type == "torch.nn.MultiheadAttention":
+        return value(Tup((made, REPLICATED)))  # with the weights
+    return made
 
 
 def _through(run: RunState, target: Instance, taken: Value | None) -> Value | None:

@@ -219,13 +219,20 @@ def enter(
         named = [(shown, _perhaps(run, held, shown)) for shown, held in named[:1]] + named[1:]
         found = [replicated_tensors(held) for _, held in named]
     for position, held in enumerate(found):
-        if held:
+        if held and not _is_given_again(named, position):
             tested = run.modes.at(run.facts, run.site(node), model) is False
             entry = Entry(run.site(node), not run.no_grad, tested, tuple(held), model)
             run.facts.by_hand.entries.setdefault((node, position, entry.training), entry)
             if entry.training and any(loop.loaders for f in run.frames for loop in f.loops):
                 run.facts.by_hand.beside_loaders.setdefault(node, entry.site)
     return [held for _, held in named]
+
+
+def _is_given_again(operands: list[Operand], position: int) -> bool:
+    """Whether an argument is a name that stands before it, too: ``attention(x, x, x)``."""
+    shown = operands[position][0]
+    before = (one for one, _ in operands[:position])
+    return isinstance(shown, cst.Name) and any(shown.deep_equals(one) for one in before)
 
 
 def _note_together(run: RunState, operands: list[Operand]) -> None:
