@@ -2,6 +2,7 @@
 
 ``models[name]`` behind ``if name.startswith("resnet"):`` is one of those whose keys start so, and
 in its ``else`` one of the others: each branch makes the models that it is there for, and not all.
+So it is where the texts are known that the name may be.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import libcst as cst
 from ddpify.understanding.structure import Guard, walk
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.three_valued import holds
-from ddpify.understanding.values import Instance, Value, join
+from ddpify.understanding.values import Const, Instance, Value, join
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -25,19 +26,29 @@ if TYPE_CHECKING:
 def held(run: RunState, node: cst.Subscript, chosen_from: Instance) -> Value:
     """What the entries hold that ``chosen_from[name]`` may choose."""
     part = node.slice[0].slice
-    name = dotted(part.value) if len(node.slice) == 1 and isinstance(part, cst.Index) else None
+    if len(node.slice) != 1 or not isinstance(part, cst.Index):
+        return chosen_from.elements
+    name, known = dotted(part.value), _known_texts(run.seen(part.value))
     guards = [*_guards(run, node, name)] if name else []
-    if not guards or name is None:
+    if not guards and not known:
         return chosen_from.elements
     entries = chosen_from.attributes.items()
-    fitting = [one for key, one in entries if _may_be_chosen(key, guards, name)]
+    fitting = [one for key, one in entries if _may_be_chosen(key, known, guards, name or "")]
     return join(*fitting) if fitting else chosen_from.elements
 
 
-def _may_be_chosen(key: str, guards: list[Guard], name: str) -> bool:
+def _known_texts(index: Value) -> frozenset[str]:
+    """The texts that an index may be, as ``phase`` of ``for phase in ["train", "val"]``."""
+    texts = [a.value for a in index.atoms if isinstance(a, Const) and isinstance(a.value, str)]
+    return frozenset(texts if len(texts) == len(index.atoms) else ())
+
+
+def _may_be_chosen(key: str, known: frozenset[str], guards: list[Guard], name: str) -> bool:
     if not key.startswith(("['", '["')):
         return True
     text = literal_eval(key[1:-1])
+    if known and text not in known:
+        return False
     asked = partial(_asks, name, text)
     return all(holds(guard.test, asked) is not (not guard.positive) for guard in guards)
 
