@@ -15,6 +15,7 @@ from ddpify.understanding.libraries.distributed import (
 from ddpify.understanding.libraries.side_effects import VISIBLE, environment_key
 from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.taint.sources import ANY_RANK, DEVICES, TOLD
+from ddpify.understanding.texts import starts_of
 from ddpify.understanding.values import Const
 
 if TYPE_CHECKING:
@@ -72,11 +73,21 @@ def started(control: Control) -> list[cst.Arg | None]:
 
 
 def is_one(control: Control, given: cst.Arg | None) -> bool:
-    """Whether a number of processes is one, or that of the one GPU that the script shows itself."""
+    """Whether a number of processes is one, or that of the one GPU that the script is shown."""
     if given is None:
         return False
     counts = control.script.labels(given.value) == {DEVICES}
-    return control.script.value(given.value).constant() == 1 or (counts and _shows_one_gpu(control))
+    shown = counts and (_shows_one_gpu(control) or _is_shown_one_gpu(control))
+    return control.script.value(given.value).constant() == 1 or shown
+
+
+def _is_shown_one_gpu(control: Control) -> bool:
+    """Whether all commands that start a script show it one: ``CUDA_VISIBLE_DEVICES=0 python``."""
+    script = control.script
+    path = script.project.entry.path
+    shows = rf"\bCUDA_VISIBLE_DEVICES=([\"']?)\d+\1\s[^|;&]*\b{re.escape(path.stem)}\.py\b"
+    starts = starts_of(path, script.texts)
+    return bool(starts) and all(re.search(shows, one) for one in starts)
 
 
 def _shows_one_gpu(control: Control) -> bool:
