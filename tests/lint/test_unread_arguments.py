@@ -51,6 +51,10 @@ HANDED = """self.take(files, shard, num_shards)
 
     def take(self, files, first, step):
         self.files = files[first::step]"""
+LISTED = """
+        if shard == 0:
+            for one in files:
+                print(one)"""
 PICKED = "files[dist.get_rank()::dist.get_world_size()]"
 OWN = "Images(files, shard=dist.get_rank(), num_shards=dist.get_world_size())"
 PITFALLS = {
@@ -61,6 +65,7 @@ PITFALLS = {
     "shows its rank": (OWN, f"{ALL}\n        print('data of rank', shard)"),
 }
 INNOCENT = {
+    "shows files on one rank": (OWN, f"{PART}{LISTED}"),
     "takes its part": (OWN, PART),
     "asks for its rank": ("Images(files)", f"self.files = {PICKED}"),
     "keeps what it reads": (OWN, KEPT),

@@ -94,7 +94,11 @@ def is_for_show(script: Followed, node: cst.CSTNode) -> bool:
 
 def _only_shows(script: Followed, body: cst.BaseSuite) -> bool:
     """``print(...)``, ``batches = tqdm(batches)``, and nothing else."""
-    lines = [one for block in body.body for one in getattr(block, "body", (block,))]
+    lines = [
+        one
+        for line in body.body
+        for one in (line.body if isinstance(line, cst.SimpleStatementLine) else (line,))
+    ]
     calls = [getattr(one, "value", None) for one in lines]
     return all(
         isinstance(one, cst.Call)
