@@ -37,7 +37,7 @@ for epoch in range(2):
         total = count = 0
         for x, y in loaders[phase]:
             optimizer.zero_grad()
-            size = x.size(0)
+            size, width = x.shape
             loss = F.mse_loss(model(x), y)
             if use and phase == "train" and epoch > 0:
                 try:
@@ -56,16 +56,16 @@ for epoch in range(2):
         print(phase, f"{total / count:.6f} {sum(history[phase]):.6f}")
 """
 MADE = [
-    'loaders = {x: DataLoader(rows(22), batch_size=6) for x in ["train", "val"]}',
-    'loaders = {"train": DataLoader(rows(22), batch_size=6), "val": DataLoader(rows(9), 6)}',
+    'loaders = {x: DataLoader(rows(22), 6, drop_last=True) for x in ["train", "val"]}',
+    'loaders = {"train": DataLoader(rows(22), 6, drop_last=True), "val": DataLoader(rows(9), 6)}',
     'loaders = {}\nloaders["train"] = DataLoader(rows(22), batch_size=6, shuffle=True)\n'
     'loaders["val"] = DataLoader(rows(13), batch_size=5)',
-    'loaders = {}\nfor name in ["train", "val"]:\n    loaders[name] = DataLoader(rows(22), 6)',
+    'loaders = {}\nfor name in ["train", "val"]:\n'
+    "    loaders[name] = DataLoader(rows(22), 6, drop_last=True)",
 ]
 NAMED = [
     'for phase in ["train", "val"]:',
     'for phase in ("train", "val", "train"):',
-    "for phase in history:",
     'for number in range(2):\n    phase = "val" if number else "train"',
 ]
 
