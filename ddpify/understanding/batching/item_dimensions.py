@@ -171,7 +171,7 @@ def _is_one_of_a_line(
         return False
     index = part.slice[0].slice
     single = isinstance(index, cst.Index) and isinstance(index.value, (cst.Name, cst.Integer))
-    plain = single and not _is_assigned(index.value, module)  # type: ignore[attr-defined]
+    plain = single and not _may_be_a_tensor(index.value, module)  # type: ignore[attr-defined]
     return plain and _of(part.value, module, owner, left) == 1
 
 
@@ -249,16 +249,31 @@ def _of_item(node: cst.Subscript, module: ModuleFile, owner: Instance | None, le
     by = _of(one.value, module, owner, left)
     if by:  # by positions
         return inner - 1 + by
-    single = isinstance(one.value, (cst.Name, cst.Integer)) and not _is_assigned(one.value, module)
+    single = isinstance(one.value, (cst.Name, cst.Integer)) and not _may_be_a_tensor(
+        one.value, module
+    )
     return inner - 1 if single else _UNKNOWN
 
 
-def _is_assigned(node: cst.BaseExpression, module: ModuleFile) -> bool:
+def _may_be_a_tensor(node: cst.BaseExpression, module: ModuleFile) -> bool:
     """Whether this is a name that is given something, and no parameter or counter."""
+    if not isinstance(node, cst.Name):
+        return False
     structure = module.structure
     around = structure.function(node) or structure.tree
-    named = isinstance(node, cst.Name)
-    return named and any(True for _ in structure.given(node, around))
+    loops = (*structure.inside(around, cst.For), *structure.inside(around, cst.CompFor))
+    given = structure.given(node, around)
+    return bool(given) or any(_gives_items(loop, node.value) for loop in loops)
+
+
+def _gives_items(loop: cst.For | cst.CompFor, name: str) -> bool:
+    """Whether a loop gives a name what it goes through, and no number of its rounds."""
+    bound = [one for one in walk(loop.target) if isinstance(one, cst.Name) and one.value == name]
+    through = code_of(loop.iter.func) if isinstance(loop.iter, cst.Call) else ""
+    if not bound or through == "range":
+        return False
+    first = loop.target.elements[0].value if isinstance(loop.target, cst.Tuple) else None
+    return through != "enumerate" or first not in bound
 
 
 def _of_name(
