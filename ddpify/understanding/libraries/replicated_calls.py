@@ -66,7 +66,7 @@ def note(
             return
         if on_all:
             _try_on_rows(run, node, model, [[_rows_of_a_rank(one) for one in given]])
-        elif _trains_on_what_all_hold(run, node, model):
+        elif _trains_on_what_all_hold(run, node, model, given):
             _try_on_rows(run, node, model, _as_rows_of_a_rank(run, node, given))
         known = run.facts.forwards.replicated_calls.get(node)
         models = (known.models if known else frozenset()) | {model}
@@ -125,8 +125,13 @@ def _rows_of_a_rank(one: Value) -> Value:
     )
 
 
-def _trains_on_what_all_hold(run: RunState, node: cst.BaseExpression, model: Instance) -> bool:
+def _trains_on_what_all_hold(
+    run: RunState, node: cst.BaseExpression, model: Instance, given: list[Value]
+) -> bool:
     """Whether a model is trained on noise, or else on what no loader gives, beside its batches."""
+    held = (a for one in given for a in deep_atoms(one) if isinstance(a, Data))
+    if any(data.loaders for data in held):
+        return False
     if run.no_grad or not run.in_batch_loop() or _is_without_work(run, model):
         return False
     return run.modes.at(run.facts, run.site(node), model) is not False
