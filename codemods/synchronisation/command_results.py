@@ -28,9 +28,7 @@ def edit(plan: Plan, edits: Edits) -> None:
             edits.note(effect.site, text, attention=True)
         elif on_all_ranks(plan, edits, effect.site):
             edits.change(effect.site.node, _on_main(plan.options.alias))
-            text = f"{brief(effect.site.node)}: run by rank 0 for all ranks"
-            rule = "interactive-call" if effect.name in TYPED else ""
-            edits.note(effect.site, text, rule=rule)
+            edits.note(effect.site, f"{brief(effect.site.node)}: run by rank 0 for all ranks")
 
 
 def _on_main(alias: str) -> Change:

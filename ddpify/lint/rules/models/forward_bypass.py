@@ -150,16 +150,21 @@ def _is_bypass(script: Script, call: cst.Call, target: cst.BaseExpression) -> bo
     return reaches_loss(script, call) and not _is_detached(script, call)
 
 
+def _is_another(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether a name is set to what is taken out of a wrapper that has a name of its own."""
+    if not isinstance(node, (cst.Name, cst.Attribute)):
+        return False
+    given = (edge.value for edge in script.flow.edges_into(script.control.locations(node)))
+    taken = (one for one in given if one is not None and takes_out(one))
+    return any(not wrapper_of(one).deep_equals(node) for one in taken)
+
+
 def _is_a_name(script: Script, node: cst.BaseExpression) -> bool:
     """Whether something is held by a name: not taken out of the wrapper there, by a function or a
-    property either, or where the name is set.
+    property either, or of a wrapper of another name where this one is set.
     """
-    if module_of(node) is not None or isinstance(node, cst.Call):
+    if module_of(node) is not None or isinstance(node, cst.Call) or _is_another(script, node):
         return False
-    if isinstance(node, (cst.Name, cst.Attribute)):
-        kept = script.flow.edges_into(script.control.locations(node))
-        if any(edge.value is not None and takes_out(edge.value) for edge in kept):
-            return False
     return not (isinstance(node, cst.Attribute) and any(read_as(script.facts, node)))
 
 
