@@ -261,9 +261,11 @@ def _may_be_a_tensor(node: cst.BaseExpression, module: ModuleFile) -> bool:
         return False
     structure = module.structure
     around = structure.function(node) or structure.tree
-    loops = (*structure.inside(around, cst.For), *structure.inside(around, cst.CompFor))
-    given = structure.given(node, around)
-    return bool(given) or any(_gives_items(loop, node.value) for loop in loops)
+    if structure.given(node, around):
+        return True
+    loops: list[cst.For | cst.CompFor] = [*structure.inside(around, cst.For)]
+    loops += structure.inside(around, cst.CompFor)
+    return any(_gives_items(loop, node.value) for loop in loops)
 
 
 def _gives_items(loop: cst.For | cst.CompFor, name: str) -> bool:

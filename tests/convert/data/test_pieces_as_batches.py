@@ -48,6 +48,7 @@ def test_a_piece_is_a_batch(tmp_path: Path, trial: Trial, loop: str, rows: str, 
     script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
     script.write_text(TRAINING.replace("LOOP", loop).replace("ROWS", rows).replace("KINDS", kinds))
     converted.write_bytes(convert_file(script).data)
+    assert b"spread" not in converted.read_bytes()  # each rank takes its own, and no more
     assert_trains_the_same(trial, script, converted)
 
 
