@@ -25,6 +25,8 @@ def accepted(plan: Plan, edits: Edits, effect: Effect, site: Site) -> str | None
     if not _decides(site):
         return "True"
     asked = _question(effect, site)
+    if asked is not None and _is_asked_before(site, asked):
+        return "True"
     if asked is None or not on_all_ranks(plan, edits, site):
         return None
     return f"not {plan.options.alias}.broadcast({asked})"
@@ -81,6 +83,12 @@ def _question(effect: Effect, site: Site) -> str | None:
         return f"os.path.exists({code_of(path)})"
     of_path = isinstance(call.func, cst.Attribute) and call.func.value is path
     return f"{code_of(path)}.exists()" if of_path else None
+
+
+def _is_asked_before(site: Site, asked: str) -> bool:
+    """Whether a condition around it asks for the folder: the answer is rank 0's on all ranks."""
+    around = site.module.structure.up(site.node)
+    return any(isinstance(one, cst.If) and asked in code_of(one.test) for one in around)
 
 
 def _is_repeatable(node: cst.CSTNode) -> bool:

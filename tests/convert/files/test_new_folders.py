@@ -105,3 +105,17 @@ def test_a_path_that_may_not_be_asked_for_twice_is_noted(tmp_path: Path) -> None
     text = f"import os\n{HEAD}names = iter(['a', 'b'])\n{lines}{STEP}"
     notes = convert_text(tmp_path, text).notes
     assert [note.line for note in notes if note.attention] == [14]
+
+
+def test_a_folder_that_a_condition_asks_for_may_be_there_by_then(tmp_path: Path) -> None:
+    asked = """\
+import os
+try:
+    if not os.path.exists("out"):
+        os.makedirs("out")
+except OSError as error:
+    print(error)
+    raise SystemExit(1)
+"""
+    lines = [line.strip() for line in added(tmp_path, HEAD + asked + STEP)]
+    assert 'os.makedirs("out", exist_ok=True)' in lines
