@@ -18,9 +18,12 @@ pytestmark = pytest.mark.torchrun
 
 
 def torchrun(*arguments: str, nproc: int = 2, **variables: str) -> subprocess.CompletedProcess[str]:
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={nproc}"]
-    command = [sys.executable, *launcher]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
+    # Nothing is looked up by the machine's own name, which may be slow where there is no network.
+    here = ("--standalone", "--local-addr=127.0.0.1")
+    command = [sys.executable, "-m", "torch.distributed.run", *here, f"--nproc_per_node={nproc}"]
+    environment = {
+        **os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **variables
+    }  # fmt: skip
     return subprocess.run(
         [*command, *arguments], capture_output=True, text=True, timeout=120, env=environment
     )
