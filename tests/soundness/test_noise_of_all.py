@@ -130,3 +130,31 @@ def test_a_loss_that_no_rank_can_share_is_refused(trial: Trial, loss: str) -> No
     verdict = trial.verdict(script)
     assert verdict.outcome is Outcome.REFUSED, verdict.detail
     assert "every rank would do all of the work" in verdict.detail
+
+
+SUMMED = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+def collate(samples):
+    inputs, targets = (torch.stack(part) for part in zip(*samples))
+    return torch.nansum(inputs, dim=0), targets
+
+torch.manual_seed(0)
+data = TensorDataset(torch.randn(14, 4), torch.randn(14, 4))
+model = nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for inputs, targets in DataLoader(data, batch_size=6, collate_fn=collate):
+    loss = F.mse_loss(model(inputs), targets)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+"""
+
+
+def test_what_may_be_one_sample_is_not_shared(trial: Trial) -> None:
+    verdict = trial.verdict(SUMMED)
+    assert verdict.outcome is Outcome.REFUSED, verdict.detail

@@ -144,8 +144,8 @@ def _as_rows_of_a_rank(
     named = isinstance(node, cst.Call) and any(a.keyword or a.star for a in node.args)
     places = [place for place, one in enumerate(given) if _may_be_a_tensor(one)]
     ndims = [dimensions.of_value(one) or 0 for one in given]
-    if named or places[:1] != [0] or (len(places) > 1 and not all(ndims[i] for i in places)):
-        return []
+    if named or places[:1] != [0] or not all(ndims[i] for i in places):
+        return []  # a tensor of unknown dimensions may be a single sample
     loaders = frozenset[Instance]().union(*run.current_loaders)
     rows = [value(Data(Placement.SHARD, loaders, ndim=ndim)) for ndim in ndims]
     every = [rows[i] if i in places else one for i, one in enumerate(given)]
