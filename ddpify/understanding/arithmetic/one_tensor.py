@@ -228,7 +228,7 @@ def _by_table(one: Operation) -> Value | None:
 def _under_each_other(one: Operation) -> Value | None:
     plain = one.data.form is Layout.TENSOR and not one.data.dim
     if one.name == "expand" and plain:
-        behind = _new_in_front(views.sizes_of(one.rest), one.data.ndim)
+        behind = _new_in_front(dimensions.sizes_of(one.rest), one.data.ndim)
         if behind > 0:  # x.expand(2, -1, -1) of a matrix
             return value(replace(one.data.placed(Placement.SHARD), dim=behind))
     return value(_repeated(one.data, one.rest)) if one.name in _UNDER_EACH_OTHER and plain else None
@@ -280,7 +280,7 @@ _RULES: tuple[Callable[[Operation], Value | None], ...] = (
 
 def _repeated(data: Data, times: Sequence[Value]) -> Data:
     """``x.repeat(2, 1)``: the rows under each other, or behind a new dimension."""
-    counts = views.sizes_of(times)
+    counts = dimensions.sizes_of(times)
     new = len(counts) - data.ndim if data.ndim else 0
     if new > 0:
         return replace(data.placed(Placement.SHARD), dim=new, form=Layout.TENSOR)

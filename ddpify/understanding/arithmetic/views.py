@@ -13,8 +13,8 @@ from ddpify.understanding.arithmetic import tensor_dimensions
 from ddpify.understanding.batching import collating
 from ddpify.understanding.forms import Layout, NumberKind
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import bounds
-from ddpify.understanding.values import NO_ROWS, Data, Instance, Number, Tup, Value, value
+from ddpify.understanding.shapes import bounds, dimensions
+from ddpify.understanding.values import NO_ROWS, Data, Instance, Number, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -45,7 +45,7 @@ def reshaped(
 
 def _with_several(made: Value, name: str, data: Data, rest: Sequence[Value]) -> Value:
     """What a view made, which may have laid out several rows of each sample one after the other."""
-    sizes = sizes_of(rest) if name in _BY_SIZES else []
+    sizes = dimensions.sizes_of(rest) if name in _BY_SIZES else []
     whole = not sizes and (not rest or rest[0].constant() in (0, ...))  # flatten()
     parts = bool(sizes) and not _one_for_each_sample(sizes)
     several = data.ndim != 1 and (whole or parts) if data.dim == 0 else data.several
@@ -63,7 +63,7 @@ def _reshaped(
 ) -> Value:
     if name in ("flatten", "ravel") and data.dim > 0:
         return value(_flattened(data, [one.constant() for one in rest]))
-    sizes = sizes_of(rest) if name in _BY_SIZES else []
+    sizes = dimensions.sizes_of(rest) if name in _BY_SIZES else []
     if data.ragged and _one_for_each_sample(sizes):
         return value(
             replace(_kept(data, 0), form=Layout.TENSOR)
@@ -119,23 +119,6 @@ def _lays_out(run: RunState, data: Data, sizes: Sequence[Value]) -> bool:
     fewer = data.ndim == 0 or data.ndim > len(sizes)
     rest = len(sizes) > 1 and sizes[0].constant() == -1
     return rest and fewer and data.dim == 0 and not run.frames_forward()
-
-
-def sizes_of(rest: Sequence[Value]) -> Sequence[Value]:
-    """The sizes one by one, also of ``x.view((a, b))`` and ``x.view([a, b])``."""
-    shapes = rest[0].atoms if len(rest) == 1 else ()
-    if len(shapes) != 1:
-        return rest
-    if isinstance(shapes[0], Tup):
-        return shapes[0].items
-    return _listed(shapes[0]) or rest if isinstance(shapes[0], Instance) else rest
-
-
-def _listed(sizes: Instance) -> list[Value]:
-    """The items of a list that has each at its place; none of one put together otherwise."""
-    places = [f"[{place}]" for place in range(len(sizes.attributes))]
-    known = sizes.type == "list" and set(places) == set(sizes.attributes)
-    return [sizes.attributes[place] for place in places] if known else []
 
 
 def _are_put_together(sizes: Sequence[Value]) -> bool:

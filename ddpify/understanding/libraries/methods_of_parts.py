@@ -38,7 +38,7 @@ from ddpify.understanding.libraries.tensor_methods import (
 from ddpify.understanding.operators.in_place import OPERATORS
 from ddpify.understanding.operators.table import broadcasts
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import bounds, tensor_sizes
+from ddpify.understanding.shapes import bounds, dimensions, tensor_sizes
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     REPLICATED,
@@ -367,7 +367,7 @@ def _is_tiled(rows: Data, name: str, times: list[Value]) -> bool:
 
 def _has_a_total(sizes: list[Value]) -> bool:
     """Whether one of several sizes is the number of the rows of all ranks."""
-    held = (a for one in views.sizes_of(sizes) for a in one.atoms)
+    held = (a for one in dimensions.sizes_of(sizes) for a in one.atoms)
     return any(isinstance(a, Data) and a.form is NumberKind.TOTAL for a in held)
 
 
@@ -385,7 +385,7 @@ def _is_across(rows: Data, args: list[Value]) -> bool:
 
     Which of two such sizes is that of the rows themselves is not asked: both are those of all.
     """
-    sizes = views.sizes_of(args)
+    sizes = dimensions.sizes_of(args)
     counts = [any(d.placement is Placement.COUNT for d in one.data) for one in sizes]
     own = rows.dim + (len(sizes) - rows.ndim if rows.ndim else 0)
     return counts.count(True) > (0 <= own < len(counts) and counts[own])

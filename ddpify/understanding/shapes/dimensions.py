@@ -136,22 +136,29 @@ def _length(sizes: Atom) -> int:
     return int(isinstance(sizes, Const) and isinstance(sizes.value, int))
 
 
+def sizes_of(rest: Sequence[Value]) -> Sequence[Value]:
+    """The sizes one by one, also of ``x.view((a, b))`` and ``x.view([a, b])``."""
+    shapes = rest[0].atoms if len(rest) == 1 else ()
+    if len(shapes) != 1:
+        return rest
+    if isinstance(shapes[0], Tup):
+        return shapes[0].items
+    return _listed(shapes[0]) or rest if isinstance(shapes[0], Instance) else rest
+
+
+def _listed(sizes: Instance) -> list[Value]:
+    """The items of a list that has each at its place; none of one put together otherwise."""
+    places = [f"[{place}]" for place in range(len(sizes.attributes))]
+    known = sizes.type == "list" and set(places) == set(sizes.attributes)
+    return [sizes.attributes[place] for place in places] if known else []
+
+
 def without_zeros(sizes: Value) -> int:
     """How many numbers tell where something is added: pairs of zeros at their end do not."""
-    told = length(sizes)
-    given = [_written(atom) for atom in sizes.atoms]
-    while len(given) == 1 and 0 < told <= len(given[0]) and given[0][told - 1].constant() == 0:
+    told, given = length(sizes), sizes_of((sizes,))
+    while 0 < told <= len(given) and given[told - 1].constant() == 0:
         told -= 1
     return told
-
-
-def _written(sizes: Atom) -> Sequence[Value]:
-    """The numbers of a tuple or a list that is written out."""
-    if isinstance(sizes, Tup):
-        return sizes.items
-    if not isinstance(sizes, Instance) or sizes.type != "list" or "*" in sizes.attributes:
-        return []
-    return [*sizes.attributes.values()]
 
 
 def of_layer(layer: Instance, given: Sequence[Value]) -> int:
