@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arithmetic import loop_indices
-from ddpify.understanding.batching import (
-    per_sample_lists,
-)
+from ddpify.understanding.batching import per_sample_lists
 from ddpify.understanding.forms import Layout
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
+from ddpify.understanding.syntax import indices_of
 from ddpify.understanding.values import (
     UNKNOWN,
     Atom,
@@ -58,6 +57,11 @@ def is_one_wide(run: RunState, part: cst.BaseSlice) -> bool:
         return last - first == 1
     above = upper.left if isinstance(upper, cst.BinaryOperation) else None
     return above is not None and lower is not None and above.deep_equals(lower)
+
+
+def operands(run: RunState, node: cst.Subscript) -> list[tuple[cst.BaseExpression, Value]]:
+    """The parts of an index, with lists of positions taken for tensors of them."""
+    return [(one, per_sample_lists.as_index(run.seen(one))) for one in indices_of(node)]
 
 
 def takes_one(run: RunState, part: cst.BaseSlice, index: Value) -> bool | None:

@@ -23,6 +23,7 @@ from ddpify.understanding.arithmetic.index_kinds import (
     is_one_wide,
     leaves_one_each,
     left_open,
+    operands,
     reaches_rows,
     takes_one,
 )
@@ -30,7 +31,6 @@ from ddpify.understanding.batching import (
     batch_cuts,
     batch_rows,
     joint_loaders,
-    per_sample_lists,
     row_numbers,
 )
 from ddpify.understanding.forms import Column, Layout, NumberKind
@@ -316,8 +316,7 @@ def _at_positions_of_all(at: _Index) -> Data | None:
 
 def indices_as_tensors(run: RunState, node: cst.Subscript) -> list[tuple[cst.BaseExpression, Data]]:
     """What the parts of an index hold, with lists of positions taken for tensors of them."""
-    held = [(one, per_sample_lists.as_index(run.seen(one))) for one in indices_of(node)]
-    return [(one, data) for one, index in held for data in index.data]
+    return [(one, data) for one, index in operands(run, node) for data in index.data]
 
 
 def _are_counted_elsewhere(at: _Index, own: Sequence[tuple[cst.BaseExpression, Data]]) -> bool:

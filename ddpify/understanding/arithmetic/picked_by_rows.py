@@ -9,10 +9,10 @@ import libcst as cst
 from ddpify.records import replace
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import picked_dimension, tensor_pairs
+from ddpify.understanding.arithmetic.index_kinds import operands
 from ddpify.understanding.batching import (
     current_batch,
     handmade_batches,
-    per_sample_lists,
     row_numbers,
 )
 from ddpify.understanding.facts import Draw
@@ -109,8 +109,8 @@ def _by_index(run: RunState, node: cst.Subscript) -> Value | None:
 
 def rows_by_index(run: RunState, node: cst.Subscript) -> Value | None:
     """The rows that an index by this rank's rows, or by their number, takes; else None."""
-    held = (per_sample_lists.as_index(run.seen(index)) for index in indices_of(node))
-    shards = [d for one in held for d in one.data if d.placement is Placement.SHARD]
+    held = (data for _, index in operands(run, node) for data in index.data)
+    shards = [data for data in held if data.placement is Placement.SHARD]
     counted = bounds.counted(run, node)
     of_all = None if shards else bounds.of_all_rows(run, node)
     if of_all is not None:

@@ -152,8 +152,7 @@ def subscript_key(run: RunState, node: cst.Subscript) -> str:
                 _note_bound(run, run.eval(bound) if bound is not None else UNKNOWN)
             constants.append(...)
     if len(constants) > 1:  # as in x[torch.arange(len(x)), labels]: indices meet each other
-        places = [(one, per_sample_lists.as_index(run.seen(one))) for one in indices_of(node)]
-        handmade_batches.meet(run, places)
+        handmade_batches.meet(run, index_kinds.operands(run, node))
     return "*" if len(constants) != 1 or constants[0] is ... else f"[{constants[0]!r}]"
 
 
