@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from ddpify.understanding.liveness import assigned
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import argument, code_of
+from ddpify.understanding.syntax import UNPACKED, argument, code_of
 from ddpify.understanding.values import UNKNOWN, Class, Data, Instance, Value
 
 _UNKNOWN = 0
@@ -270,12 +271,11 @@ def _may_be_a_tensor(node: cst.BaseExpression, module: ModuleFile) -> bool:
 
 def _gives_items(loop: cst.For | cst.CompFor, name: str) -> bool:
     """Whether a loop gives a name what it goes through, and no number of its rounds."""
-    bound = [one for one in walk(loop.target) if isinstance(one, cst.Name) and one.value == name]
     through = code_of(loop.iter.func) if isinstance(loop.iter, cst.Call) else ""
-    if not bound or through == "range":
+    if name not in assigned(loop.target) or through == "range":
         return False
-    first = loop.target.elements[0].value if isinstance(loop.target, cst.Tuple) else None
-    return through != "enumerate" or first not in bound
+    parts = loop.target.elements if isinstance(loop.target, UNPACKED) else ()
+    return through != "enumerate" or not parts or name not in assigned(parts[0].value)
 
 
 def _of_name(
