@@ -16,8 +16,7 @@ from ddpify.understanding.language import imports, set_attributes
 from ddpify.understanding.libraries import (
     distributions,
     instances,
-    layer_settings,
-    loader_settings,
+    library_settings,
     lookup_by_name,
     object_kinds,
     own_methods,
@@ -360,8 +359,7 @@ def _decorators(function: Function) -> set[str]:
 
 def attribute_set(run: RunState, node: cst.Attribute, owner: Instance, new: Value) -> None:
     """Note what setting an attribute means: a model that gets another layer, a frozen parameter."""
-    loader_settings.note(run, node, owner, node.attr.value, new)
-    layer_settings.note(run, owner, node.attr.value, new)
+    library_settings.note(run, node, owner, node.attr.value, new)
     first = next(iter(run.frame.scope.names), None)
     own = isinstance(node.value, cst.Name) and node.value.value == first
     if object_kinds.is_model(owner) and own and _makes_a_parameter(run, node):

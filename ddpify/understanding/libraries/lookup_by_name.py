@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.batching import persistent_state
-from ddpify.understanding.libraries import layer_settings, loader_settings, tensor_attributes
+from ddpify.understanding.libraries import library_settings, tensor_attributes
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import content, indices_of
@@ -98,12 +98,10 @@ def set_attribute(run: RunState, node: cst.BaseExpression, args: list[Value]) ->
             made.scope.names.update({str(name): args[2] for name in names})
         for owner in args[0].of(Instance):
             for name in names:
-                loader_settings.note(run, node, owner, str(name), args[2])
-                layer_settings.note(run, owner, str(name), args[2])
+                library_settings.note(run, node, owner, str(name), args[2])
                 run.put(owner, str(name), args[2])
             if not names:
-                loader_settings.note_any(run, node, owner)
-                layer_settings.note_any(run, owner)
+                library_settings.note_any(run, node, owner)
                 set_any(run, owner)
                 _set_unknown(run, owner, args[2])
     return REPLICATED
@@ -127,8 +125,7 @@ def set_any(run: RunState, owner: Instance) -> None:
 def note_change(run: RunState, variables_of: cst.BaseExpression, owner: Instance) -> None:
     """See that settings are changed by ``vars(x).update(..)`` or ``x.__dict__.update(..)``."""
     if _may_be_changed(run, variables_of):
-        loader_settings.note_any(run, variables_of, owner)
-        layer_settings.note_any(run, owner)
+        library_settings.note_any(run, variables_of, owner)
         set_any(run, owner)
 
 
