@@ -1,7 +1,8 @@
 """A rank waits for somebody to type.
 
 ## What it does
-Looks for `input()`, `breakpoint()`, `pdb.set_trace()` and `IPython.embed()` that all ranks reach.
+Looks for `input()`, `getpass()` and reads of `sys.stdin`, `breakpoint()`, `pdb.set_trace()` and
+`IPython.embed()` that all ranks reach.
 
 ## Why is this bad
 Under torchrun the ranks have no terminal. They read an end of file and fail, or wait while the
@@ -10,6 +11,10 @@ others run into the timeout.
 ## Example
 ```python
 answer = input("Overwrite? ")
+```
+```python
+from getpass import getpass
+token = getpass("Token: ")
 ```
 ```python
 import pdb
@@ -41,9 +46,9 @@ from collections.abc import Iterator
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.libraries.system_commands import TYPED
 
-_CALLS = ("builtins.input", "builtins.breakpoint", "pdb.set_trace", "ipdb.set_trace",
-          "IPython.embed")  # fmt: skip
+_DEBUGGERS = frozenset({"builtins.breakpoint", "pdb.set_trace", "ipdb.set_trace", "IPython.embed"})
 
 
 @rule(
@@ -55,7 +60,7 @@ _CALLS = ("builtins.input", "builtins.breakpoint", "pdb.set_trace", "ipdb.set_tr
 )
 def check(script: Script) -> Iterator[Finding]:
     """Questions to a terminal that ranks do not have."""
-    for call in script.calls(*_CALLS):
+    for call in script.calls(*TYPED, *_DEBUGGERS):
         if not script.may_be_guarded(call):
             yield Finding(
                 call, "ranks have no terminal: this fails, or waits while others time out"
